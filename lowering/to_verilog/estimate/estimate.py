@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
@@ -110,7 +109,7 @@ def estimate(module: ModuleOp, grade: str = "ultrascale+", top: str | None = Non
         netlist, parts = elaborate(module, outermost, family)
         live = netlist.remove_dead()
         uses = Counter(literal >> 1 for literal in reading(netlist, family))
-        uses.update(literal >> 1 for node in live for literal in netlist.inputs[node])
+        uses.update([literal >> 1 for node in live for literal in netlist.inputs[node]])
         infer_resets(netlist, uses, gated=family.gated_reset)
         return _Count(netlist, parts, family).result()
 
@@ -139,7 +138,8 @@ class _Count:
         self.netlist, self.parts, self.family = netlist, parts, family
         self.counts: list[Counter[str]] = [Counter() for _ in self.parts]
         # What look-up tables, inverters, registers or inputs have to give.
-        self.roots = {literal for literal in reading(netlist, family) if literal > TRUE}
+        self.read = reading(netlist, family)
+        self.roots = {literal for literal in self.read if literal > TRUE}
         wanted = {literal >> 1 for literal in self.roots}
         self.tables, self.flat = cover(self.netlist, wanted, family)
         self.used = self._uses(self.tables)
@@ -217,10 +217,15 @@ class _Count:
             for register in sequence[rest:]:
                 self.counts[register.group]["flip_flops"] -= 1
 
-    def _uses(self, tables: Mapping[int, Cut]) -> Counter[int]:
+    def _uses(self, tables: Mapping[int, Cut]) -> list[int]:
         """How often each node is read by something in the device."""
-        read = [literal >> 1 for literal in reading(self.netlist, self.family)]
-        return Counter(itertools.chain(read, *tables.values()))
+        uses = [0] * len(self.netlist.kinds)
+        for literal in self.read:
+            uses[literal >> 1] += 1
+        for cut in tables.values():
+            for node in cut:
+                uses[node] += 1
+        return uses
 
     def _chains(self) -> None:
         of_cell = self.family.carry_bits

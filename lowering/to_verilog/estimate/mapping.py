@@ -34,24 +34,41 @@ def cover(
         For the node that each table gives, the nodes that it takes: of the cheapest tables that
         lengthen no longest path; and of the flattest, as tools have them that go by time.
     """
-    wanted = {node for node in roots if netlist.kinds[node] != LEAF}
+    kinds, inputs, whole = netlist.kinds, netlist.inputs, netlist.whole
+    wanted = {node for node in roots if kinds[node] != LEAF}
     order, costs = _gates(netlist, wanted), (0, *family.costs)
-    uses = [int(node in wanted) for node in range(len(netlist.kinds))]
+    uses = [0] * len(kinds)
+    for node in wanted:
+        uses[node] = 1
     for node in order:
-        for literal in netlist.inputs[node]:
+        for literal in inputs[node]:
             uses[literal >> 1] += 1
     cuts: dict[int, list[Measured]] = {}
-    choices = [[frozenset((node,))] for node in range(len(uses))]
+    # Cuts that a node stands in for: itself, then those that it is made of.
+    choices: dict[int, list[Cut]] = {}
     depths, levels, flows = [0] * len(uses), [0] * len(uses), [0.0] * len(uses)
     depth_of, level_of, flow_of = depths.__getitem__, levels.__getitem__, flows.__getitem__
+
+    def choices_of(node: int) -> list[Cut]:
+        """The cuts of a node in those of others: itself, then those that it is made of."""
+        if node not in choices:
+            choices[node] = [frozenset((node,)), *[cut[4] for cut in cuts.get(node, ())]]
+        return choices[node]
+
     for node in order:
-        if node in netlist.whole:
-            found = [netlist.whole[node]]
+        cut = whole.get(node)
+        if cut is not None and kinds[node] == TABLE:
+            flow = costs[len(cut)] + sum(map(flow_of, cut))
+            cuts[node] = [(0, flow, -len(cut), 0, cut)]
+            flows[node] = flow / uses[node]
+            continue
+        if cut is not None:
+            found = [cut]
         else:
-            first, *others = {literal >> 1 for literal in netlist.inputs[node] if literal > 1}
-            found = choices[first]
+            first, *others = {literal >> 1 for literal in inputs[node] if literal > 1}
+            found = choices_of(first)
             for other in others:
-                found = [a | b for a in found for b in choices[other]]
+                found = [a | b for a in found for b in choices_of(other)]
             found = [cut for cut in dict.fromkeys(found) if len(cut) <= family.widest]
         every: list[Measured] = []
         for i, cut in enumerate(found):
@@ -67,12 +84,10 @@ def cover(
             level = {cut[3]: max(map(level_of, cut[4]), default=0) for cut in single}
             single.sort(key=lambda cut: level[cut[3]])
             cheapest = sorted(every, key=itemgetter(1))
-            best = (*single[:_KEPT], every[0], *cheapest[:_KEPT])
-            kept = [*{cut[3]: cut for cut in best}.values()]
+            firsts = (*single[:_KEPT], every[0], *cheapest[:_KEPT])
+            kept = [*{cut[3]: cut for cut in firsts}.values()]
         cuts[node] = kept
-        choices[node] += [cut[4] for cut in kept]
-        if netlist.kinds[node] != TABLE:
-            levels[node], depths[node] = level[kept[0][3]] + 1, every[0][0] + 1
+        levels[node], depths[node] = level[kept[0][3]] + 1, every[0][0] + 1
         flows[node] = cheapest[0][1] / uses[node]
     # Paths of synthesis begin behind tables that stay as they are, and end before them.
     longest = max(depths, default=0)
@@ -90,9 +105,10 @@ def cover(
             flat[node] = cuts[node][0][4]
             needed |= flat[node]
         if node in limits:
-            below = longest if netlist.kinds[node] == TABLE else limits[node] - 1
+            below = longest if kinds[node] == TABLE else limits[node] - 1
             fitting = [cut for cut in cuts[node] if cut[0] <= below] or cuts[node]
-            tables[node] = cut = min(fitting, key=lambda c: (price(c), c[2]))[4]
+            best = min(fitting, key=lambda c: (price(c), c[2])) if fitting[1:] else fitting[0]
+            tables[node] = cut = best[4]
             for n in cut:
                 if limits.get(n, below) >= below:
                     limits[n] = below
@@ -123,10 +139,11 @@ def least_levels(netlist: Netlist, roots: Iterable[int], widest: int) -> int:
 def _gates(netlist: Netlist, roots: Iterable[int]) -> list[int]:
     """What is needed for `roots`, without leaves; gates are made after what they take."""
     needed = set(roots)
-    for node in reversed(range(len(netlist.kinds))):
-        if node in needed:
-            needed |= {literal >> 1 for literal in netlist.inputs[node]}
-    return [node for node in sorted(needed) if netlist.kinds[node] != LEAF]
+    inputs, kinds = netlist.inputs, netlist.kinds
+    for node in reversed(range(len(kinds))):
+        if node in needed and kinds[node] != LEAF:
+            needed.update([literal >> 1 for literal in inputs[node]])
+    return [node for node in sorted(needed) if kinds[node] != LEAF]
 
 
 def tables_of(netlist: Netlist, node: int, cut: Cut, family: Family) -> int:

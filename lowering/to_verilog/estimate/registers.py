@@ -9,7 +9,7 @@ own value are one function of what a table takes. Not here: what is counted (`es
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from .families import Family
 from .mapping import Cut
@@ -51,7 +51,7 @@ def infer_resets(netlist: Netlist, uses: Counter[int], *, gated: bool) -> None:
         register.data, register.begin, register.reset = bit, begin, reset
 
 
-def shift_registers(netlist: Netlist, used: Counter[int]) -> list[list[Register]]:
+def shift_registers(netlist: Netlist, used: Sequence[int]) -> list[list[Register]]:
     """The sequences of registers that become shift registers.
 
     Args:
@@ -99,7 +99,7 @@ def resets_inverted(netlist: Netlist, register: Register, family: Family) -> boo
 
 
 def merged_controls(
-    netlist: Netlist, tables: Mapping[int, Cut], used: Counter[int], family: Family
+    netlist: Netlist, tables: Mapping[int, Cut], used: Sequence[int], family: Family
 ) -> tuple[set[int], set[int]]:
     """The outputs of registers whose resets are merged, and tables that nothing else needs.
 

@@ -6,7 +6,7 @@ longer the more readers it has; how far they are is not known. Not here: the num
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from math import log2
 
@@ -23,13 +23,13 @@ class Timing:
         netlist: cleaned up.
         tables: what covers it.
         family: of devices.
-        readers: of each node.
+        readers: how many read each node.
     """
 
     netlist: Netlist
     tables: Mapping[int, Cut]
     family: Family
-    readers: Mapping[int, int]
+    readers: Sequence[int]
 
     def __post_init__(self) -> None:
         self.given: dict[int, Chain | Block] = {}
@@ -37,12 +37,27 @@ class Timing:
             self.given |= {node: chain for node in (*chain.outputs, chain.top) if node >= 0}
         for block in self.netlist.blocks:
             self.given |= dict.fromkeys(block.outputs, block)
-        self.times: dict[int, float] = {0: 0.0}
-        self.nets: dict[int, float] = {}
+        known = self.family
+        nets = {count: known.net + known.fanout * log2(max(1, count)) for count in {*self.readers}}
+        self.nets = [nets[count] for count in self.readers]
+        """What the way of each node to its readers takes."""
+        self.times = [0.0, *[-1.0] * (len(self.readers) - 1)]
+        """When each node has its value; negative before that is known."""
+        self.arrivals = self.times.copy()
+        """When each value is where it is read."""
         # What a node is made of has lower numbers.
-        for node in range(1, len(self.netlist.kinds)):
-            if node not in self.times:
+        tables, arrives = self.tables, self.arrivals.__getitem__
+        for node in range(1, len(self.readers)):
+            if node in tables:
+                cut = tables[node]
+                wide = known.wide * max(0, len(cut) - known.inputs)
+                self._set(node, max(map(arrives, cut), default=0.0) + known.lut + wide)
+            elif self.times[node] < 0:
                 self._compute(node)
+
+    def _set(self, node: int, time: float) -> None:
+        self.times[node] = time
+        self.arrivals[node] = time + self.nets[node]
 
     def periods(self) -> dict[int, float]:
         """For each group the least clock period of the paths that end in it."""
@@ -51,8 +66,7 @@ class Timing:
 
         def ends(group: int, literal: int, *, routed: bool) -> None:
             if literal > TRUE:
-                node = literal >> 1
-                time = self.times[node] + setup + (self._net(node) if routed else 0.0)
+                time = setup + (self.arrivals if routed else self.times)[literal >> 1]
                 longest[group] = max(longest.get(group, 0.0), time)
 
         for register in self.netlist.registers:
@@ -69,47 +83,36 @@ class Timing:
         return longest
 
     def _compute(self, node: int) -> None:
-        times, known = self.times, self.family
-        if node in self.tables:
-            cut = self.tables[node]
-            wide = known.wide * max(0, len(cut) - known.inputs)
-            last = max([times[n] + self._net(n) for n in cut], default=0.0)
-            times[node] = last + known.lut + wide
-            return
+        known = self.family
         match self.given.get(node):
             case Chain() as chain:
                 self._chain(chain)
             case Block() as block:
-                times[node] = known.memory if block.memories else known.clock_to_q + known.lut
+                self._set(node, known.memory if block.memories else known.clock_to_q + known.lut)
             case _:
-                times[node] = known.clock_to_q
+                self._set(node, known.clock_to_q)
 
     def _chain(self, chain: Chain) -> None:
         known = self.family
         own = self.family.own_adder
         start = known.carry_start if own else known.carry_start - known.lut
         carry = self.times[chain.carry >> 1] if chain.carry > TRUE else 0.0
-        for i, pair in enumerate(zip(chain.first, chain.second, strict=True)):
-            entering = [self._entering(literal) for literal in pair if literal > TRUE]
-            block = known.carry_block
+        block = known.carry_block
+        numbers = zip(chain.first, chain.second, chain.outputs, strict=True)
+        for i, (first, second, output) in enumerate(numbers):
             step = known.carry_bit if i < block else known.carry_pass / block
-            carry = max(carry + (step if i else 0.0), *entering, 0.0)
-            if chain.outputs[i] >= 0:
-                self.times[chain.outputs[i]] = carry + start
+            entering = max(self._entering(first), self._entering(second))
+            carry = max(carry + (step if i else 0.0), entering)
+            if output >= 0:
+                self._set(output, carry + start)
         if chain.top >= 0:
-            self.times[chain.top] = carry + start
+            self._set(chain.top, carry + start)
 
     def _entering(self, literal: int) -> float:
         """When a bit is at the chain; one without a look-up table before passes through one."""
         node = literal >> 1
+        if literal <= TRUE:
+            return 0.0
         if self.family.own_adder:
-            return self.times[node] + self._net(node)
-        if node in self.tables:
-            return self.times[node]
-        return self.times[node] + self._net(node) + self.family.lut
-
-    def _net(self, node: int) -> float:
-        readers = self.readers[node]
-        if readers not in self.nets:
-            self.nets[readers] = self.family.net + self.family.fanout * log2(max(1, readers))
-        return self.nets[readers]
+            return self.arrivals[node]
+        return self.times[node] if node in self.tables else self.arrivals[node] + self.family.lut
