@@ -76,6 +76,8 @@ lint: $(VENV)/.test
 test properties test-all: export OMP_NUM_THREADS = 1
 # Each process, of which tests start many, would compile the sources again.
 test properties test-all: export PYTHONDONTWRITEBYTECODE =
+# Machine code as users have it; the others compile most programs without LLVM's optimisations.
+test-all: export TRITON_DSL_OPTIMIZE = 2
 
 # Every test with the draws that it always has, then those of hypothesis with a quarter of them fresh.
 test: lint

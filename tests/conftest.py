@@ -18,6 +18,7 @@ from hypothesis import HealthCheck, is_hypothesis_test, settings
 from numpy.typing import NDArray
 
 from triton_dsl.passes.adder_graph import search
+from triton_dsl.runtime.native.processor import OPTIMIZE
 
 pytest_plugins = ["filled_modules"]
 
@@ -25,6 +26,8 @@ pytest_plugins = ["filled_modules"]
 os.environ.setdefault(
     "TRITON_DSL_CACHE", str(Path(__file__).resolve().parent.parent / "build" / "kernels")
 )
+# Machine code as it stands, where a test does not ask for `users_code`: half of a run was LLVM.
+os.environ.setdefault(OPTIMIZE, "0")
 
 WHOLE_SEARCH = search.WORK
 
@@ -164,6 +167,14 @@ def whole_searches() -> Iterator[None]:
     """Searches for adders as users have them, where tests look at how good their results are."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(search, "WORK", WHOLE_SEARCH)
+        yield
+
+
+@pytest.fixture(scope="module")
+def users_code() -> Iterator[None]:
+    """Machine code as users have it, where tests look at what LLVM makes of programs."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv(OPTIMIZE, "2")
         yield
 
 

@@ -13,7 +13,12 @@ from types import ModuleType
 from typing import TYPE_CHECKING
 
 from ...ir.errors import OptionError, did_you_mean
-from ...runtime.native.processor import Processor, host_processor, llvm_binding
+from ...runtime.native.processor import (
+    Processor,
+    host_processor,
+    llvm_binding,
+    optimization_level,
+)
 
 if TYPE_CHECKING:
     from llvmlite.binding import TargetMachine
@@ -97,7 +102,7 @@ class Machine(Processor):
         return binding.Target.from_triple(_with_vendor(self.triple)).create_target_machine(
             cpu=self.cpu,
             features=self.flags,
-            opt=3,
+            opt=3 if optimization_level() else 0,
             reloc="default" if jit else "pic",
             codemodel="jitdefault" if jit else "default",
             jit=jit,

@@ -12,7 +12,7 @@ from ...ir.errors import BackendError
 from ...ir.progress import doing
 from ...runtime.native.cache import ObjectCache
 from ...runtime.native.jit import Library, kept
-from ...runtime.native.processor import LLVM_LOCK, llvm_binding
+from ...runtime.native.processor import LLVM_LOCK, llvm_binding, optimization_level
 from .kept import define_kept
 from .machine import Machine, host_machine
 from .source_digest import COMPILER, source_digest
@@ -174,7 +174,7 @@ def _optimized(text: str, generator: TargetMachine) -> ModuleRef:
     # The modules are vectorised and unrolled as they shall be.
     # Functions that belong together are one already; a copy of a kernel in its caller would only
     # double the time to compile it.
-    options = binding.PipelineTuningOptions(speed_level=2)
+    options = binding.PipelineTuningOptions(speed_level=optimization_level())
     options.inlining_threshold = 0
     options.loop_unrolling = False
     options.loop_vectorization = False

@@ -1,8 +1,9 @@
 """Loads object files into this process, by way of llvmlite.
 
 What was compiled once is kept on disk (`cache`) under the caller's fingerprint of the module, the
-processor's name, what it has and lacks, and the versions of LLVM, llvmlite and this package; then
-not even the module is generated. Not here: compiling (`lowering.to_native`), what the functions do.
+processor's name, what it has and lacks, how far LLVM optimises, and the versions of LLVM, llvmlite
+and this package; then not even the module is generated. Not here: compiling
+(`lowering.to_native`), what the functions do.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ from typing import Any
 from ...ir.collection import rare_collection
 from ...ir.errors import BackendError
 from .cache import ObjectCache, default_folder
-from .processor import LLVM_LOCK, host_processor, llvm_binding
+from .processor import LLVM_LOCK, host_processor, llvm_binding, optimization_level
 
 _HUGE = 1 << 21
 """Bytes of a huge page."""
@@ -45,7 +46,8 @@ def code_generator() -> Any:
 def _surroundings() -> str:
     processor = host_processor()
     triple: str = llvm_binding().get_process_triple()
-    return " ".join([*_versions(), triple, processor.cpu, processor.flags])
+    level = f"O{optimization_level()}"
+    return " ".join([*_versions(), triple, processor.cpu, processor.flags, level])
 
 
 @cache

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from dataclasses import dataclass
 from functools import cache
@@ -9,11 +10,15 @@ from pathlib import Path
 from threading import Lock
 from types import ModuleType
 
-from ...ir.errors import BackendError
+from ...ir.errors import BackendError, OptionError
 from ...ir.extras import install
 
 CPUINFO = Path("/proc/cpuinfo")
 """Where Linux tells what its processors have."""
+OPTIMIZE = "TRITON_DSL_OPTIMIZE"
+"""Environment variable: with `0` LLVM makes code as it stands, a few times as quickly, but slower
+and larger; `2`, or nothing, is for what is used."""
+_LEVELS = {"0": 0, "2": 2}
 LLVM_LOCK = Lock()
 """Held around what parses, compiles or loads: modules of LLVM share one context."""
 
@@ -29,6 +34,18 @@ def llvm_binding() -> ModuleType:
     except ImportError:
         raise BackendError(f"llvmlite is missing: {install('native')}") from None
     return binding
+
+
+def optimization_level() -> int:
+    """How far LLVM optimises what it makes code of: 2, or what the environment says.
+
+    Raises:
+        OptionError: it says what is no such level.
+    """
+    chosen = os.environ.get(OPTIMIZE) or "2"
+    if chosen not in _LEVELS:
+        raise OptionError(f"{OPTIMIZE} is '{chosen}'; it can be {' or '.join(_LEVELS)}")
+    return _LEVELS[chosen]
 
 
 @dataclass(frozen=True)

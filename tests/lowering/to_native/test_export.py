@@ -25,6 +25,8 @@ from triton_dsl.lowering.to_native.object_code import compile_text
 from triton_dsl.lowering.to_native.target import NativeOptions, NativeTarget
 from triton_dsl.runtime.native.loading import load_shared
 
+pytestmark = pytest.mark.usefixtures("users_code")
+
 SCALE = np.array([1.0, -2.0, 0.5, 4.0], np.float32)
 X = np.random.default_rng(3).standard_normal((5, 4)).astype(np.float32)
 

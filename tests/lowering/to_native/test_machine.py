@@ -9,20 +9,25 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from xdsl.dialects.builtin import ModuleOp
 
 from triton_dsl.ir.errors import OptionError
 from triton_dsl.lowering.to_native.kernels.recipes import best_recipe
 from triton_dsl.lowering.to_native.machine import PROCESSORS, host_machine, machine_of
+from triton_dsl.lowering.to_native.object_code import compiled_object
 from triton_dsl.lowering.to_native.target import NativeOptions, NativeTarget
 from triton_dsl.runtime.native import processor
 from triton_dsl.runtime.native.processor import (
+    OPTIMIZE,
     Processor,
     host_features,
     host_processor,
     llvm_binding,
+    optimization_level,
 )
 
 pytest.importorskip("llvmlite")
+pytestmark = pytest.mark.usefixtures("users_code")
 
 TRIPLES = {
     "x86_64": "x86_64-unknown-linux-gnu",
@@ -233,3 +238,16 @@ def test_stages_name_the_recipe_where_it_is_chosen() -> None:
     assert "recipe=avx2 precision=dynamic-int8" in memory(
         NativeOptions(cpu="x86-64-v3", precision="dynamic-int8")
     )
+
+
+def test_code_is_kept_by_how_far_it_is_optimised(
+    by_hand: ModuleOp, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made: set[bytes] = set()
+    for level in ("0", "2", "0"):
+        monkeypatch.setenv(OPTIMIZE, level)
+        made.add(compiled_object("scaling", lambda: by_hand, cache_folder=tmp_path / "kept"))
+    assert len(made) == len(list((tmp_path / "kept").iterdir())) == 2
+    monkeypatch.setenv(OPTIMIZE, "1")
+    with pytest.raises(OptionError, match="TRITON_DSL_OPTIMIZE is '1'; it can be 0 or 2"):
+        optimization_level()

@@ -22,6 +22,8 @@ from triton_dsl.lowering.to_native.callables import native_program
 from triton_dsl.runtime.random_values import fill_parameters, random_inputs
 from triton_dsl.tools.verify import is_integer_program, verify_module
 
+pytestmark = pytest.mark.usefixtures("users_code")
+
 EXAMPLES = Path(__file__).resolve().parents[3] / "examples" / "models"
 LAYERS = ("FloatMLP", "TernaryMLP", "FloatCNN", "TernaryCNN")
 RECIPES = ("avx2", pytest.param("generic", marks=pytest.mark.slow))

@@ -35,6 +35,7 @@ from triton_dsl.runtime.native.abi.interface import Interface
 from triton_dsl.runtime.native.processor import host_features
 
 pytest.importorskip("llvmlite")
+pytestmark = pytest.mark.usefixtures("users_code")
 
 LINUX = {
     "x86_64": "x86_64-unknown-linux-gnu",
@@ -216,7 +217,6 @@ TARGETS = (
     Target("x86_64", "x86-64", "Nehalem", "generic"),
     Target("x86_64", "haswell", "Haswell", "avx2"),
     Target("x86_64", "alderlake", None, "avxvnni"),
-    Target("x86_64", "cascadelake", None, "avx512vnni"),
     Target("x86_64", "icelake-server", None, "avx512vnni-gfni"),
     Target("aarch64", "cortex-a53", "cortex-a53", "neon"),
     Target("aarch64", "cortex-a76", "cortex-a76", "neon-dotprod"),
@@ -230,6 +230,7 @@ MORE_TARGETS = (
     # AVX-512 without VNNI: no recipe of 512 bits.
     Target("x86_64", "skylake-avx512", None, "avx2"),
     Target("x86_64", "x86-64-v4", None, "avx2"),
+    Target("x86_64", "cascadelake", None, "avx512vnni"),
     Target("x86_64", "sapphirerapids", None, "avx512vnni-gfni"),
     Target("x86_64", "znver4", None, "avx512vnni-gfni"),
     Target("x86_64", "znver5", None, "avx512vnni-gfni"),

@@ -334,7 +334,7 @@ def test_a_fixed_batch_that_is_mixed_is_refused(program: Program) -> None:
     ("size", "message"),
     [
         ((100_000, 100_000), "a frame of 20,000,000,000 numbers has no circuit, only one of 16,"),
-        ((2000, 2000), "takes all positions of a frame at once, which are 64,000,000 bits in"),
+        ((800, 800), "takes all positions of a frame at once, which are 10,240,000 bits in"),
     ],
 )
 def test_sizes_without_a_circuit_are_refused_at_once(

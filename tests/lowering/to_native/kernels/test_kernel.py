@@ -14,6 +14,7 @@ from triton_dsl.runtime.native.abi.linear import KINDS, LAYOUTS, MAX_INS, Layout
 from triton_dsl.runtime.native.processor import host_features
 
 pytest.importorskip("llvmlite")
+pytestmark = pytest.mark.usefixtures("users_code")
 
 
 @cache

@@ -231,3 +231,8 @@ def pairs() -> Callable[[Array], tuple[Array, Array]]:
         return a.ravel(), b.ravel()
 
     return pair
+
+
+@pytest.fixture(scope="module", autouse=True)
+def as_users_have_it(users_code: None) -> None:
+    """What LLVM makes of each op is looked at as users have it."""

@@ -16,6 +16,7 @@ from triton_dsl.lowering.to_native.kernels.recipes import RECIPES
 from triton_dsl.runtime.native.processor import host_features
 
 pytest.importorskip("llvmlite")
+pytestmark = pytest.mark.usefixtures("users_code")
 
 RUNNABLE = [recipe.name for recipe in RECIPES if recipe.features <= host_features()]
 

@@ -24,6 +24,8 @@ def einsum(equation: str) -> Callable[..., Any]:
     return lambda *operands: tensor.EinsumOp(operands, equation)
 
 
+pytestmark = pytest.mark.usefixtures("users_code")
+
 QKV = "tensor<?x2x7x8xf32>; tensor<?x2x5x8xf32>; tensor<?x2x5x6xf32>"
 CASES = {
     "matmul": (tensor.MatmulOp, "tensor<?x19xf32>; tensor<19x70xf32>"),
