@@ -23,11 +23,13 @@ WITH_TESTS = {
 """Pages whose Python a test beside what they are about runs, and looks at what it leaves."""
 TUTORIALS = {page for page in doc_blocks.PAGES if page.startswith("docs/tutorials/")}
 BOTH = {"docs/import_pytorch.md", "docs/packages.md", *TUTORIALS}
+OF_TOOLS = {"docs/explorer.md", "docs/pictures.md", "docs/privacy.md"}
+"""Pages about what has quick tests of its own."""
 
 
 def pieces(kind: str) -> list[str]:
-    """The pages that have blocks of a language, without those whose kinds need each other."""
-    pages = [page for page in doc_blocks.PAGES if page not in BOTH]
+    """The pages that have blocks of a language, without those that run with the slow tests."""
+    pages = [page for page in doc_blocks.PAGES if page not in BOTH | OF_TOOLS]
     return [page for page in pages if any(k == kind for k, _ in doc_blocks.blocks(page))]
 
 
@@ -56,7 +58,7 @@ def test_commands_of_the_pages(tmp_path: Path) -> None:
 
 @pytest.mark.slow
 def test_pages_whose_commands_take_what_their_python_makes(tmp_path: Path) -> None:
-    check(sorted(BOTH), tmp_path)
+    check(sorted(BOTH | OF_TOOLS), tmp_path)
 
 
 def test_blocks_are_found_and_few_are_left_out() -> None:

@@ -90,6 +90,7 @@ def resnet() -> nn.Module:
     return named("ternary_resnet18")(num_classes=10).eval()
 
 
+@pytest.mark.slow
 def test_a_residual_network_goes_through_onnx(
     resnet: nn.Module, tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],

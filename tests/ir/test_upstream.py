@@ -56,7 +56,9 @@ def test_all_ir_reads_back_as_the_same_module() -> None:
         assert places(again) == places(module)
 
 
-@pytest.mark.parametrize("options", [PLAIN, WIDEST], ids=["plain", "widest"])
+@pytest.mark.parametrize(
+    "options", [PLAIN, pytest.param(WIDEST, marks=pytest.mark.slow)], ids=["plain", "widest"]
+)
 def test_all_ir_passes_through_mlir_opt(options: PrintOptions, require_tool: RequireTool) -> None:
     tool = require_tool("mlir-opt-19", "apt-get install mlir-19-tools")
     texts = [module_text(module, options) for module in modules()]

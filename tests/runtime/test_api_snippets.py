@@ -147,6 +147,7 @@ print(f"Compression ratio: {analysis['compression_ratio']:.1f}x")
     ]
 
 
+@pytest.mark.slow
 def test_a_model_is_profiled(capsys: pytest.CaptureFixture[str]) -> None:
     from triton_dsl.runtime.models.resnet import ternary_resnet18
 

@@ -46,7 +46,7 @@ def expected(model: Path, prompt: str, count: int) -> tuple[list[int], str]:
     return chosen, whole.removeprefix(tokenizer.decode(start))
 
 
-@pytest.mark.parametrize("engine", ["native", "onnx"])
+@pytest.mark.parametrize("engine", ["native", pytest.param("onnx", marks=pytest.mark.slow)])
 def test_the_text_comes_as_tokens_do(
     model: Path, engine: str, capsys: pytest.CaptureFixture[str]
 ) -> None:

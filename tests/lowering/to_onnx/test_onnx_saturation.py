@@ -418,7 +418,10 @@ def mixed_product() -> Any:
     return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 21)], ir_version=10)
 
 
-@pytest.mark.parametrize(("processor", "saturates"), [("Haswell", True), ("IvyBridge", False)])
+@pytest.mark.parametrize(
+    ("processor", "saturates"),
+    [("Haswell", True), pytest.param("IvyBridge", False, marks=pytest.mark.slow)],
+)
 def test_emitted_files_are_right_without_vnni(
     bench: Any,
     require_tool: Any,

@@ -2,7 +2,6 @@
 
 import json
 from collections.abc import Callable
-from itertools import product
 from typing import Any
 
 import numpy as np
@@ -98,7 +97,12 @@ def circuit(module: ModuleOp, clock: float) -> Any:
 
 
 @pytest.mark.parametrize(
-    ("network", "clock"), [(residual, 100.0), *product(NETWORKS, (200.0, 300.0))]
+    ("network", "clock"),
+    [
+        (residual, 100.0),
+        *((network, 300.0) for network in NETWORKS),
+        *(pytest.param(network, 200.0, marks=pytest.mark.slow) for network in NETWORKS),
+    ],
 )
 def test_the_clock_is_reached(
     network: Callable[[], ImageProgram], clock: float, program: Program

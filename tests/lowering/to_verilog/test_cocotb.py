@@ -34,7 +34,13 @@ def simulated(folder: Path, require_tool: RequireTool) -> str:
     return done.stdout + done.stderr
 
 
-@pytest.mark.parametrize("name", ["dense", "conv", "folded", "combinational"])
+@pytest.mark.parametrize(
+    "name",
+    [
+        *("conv", "combinational"),
+        *(pytest.param(name, marks=pytest.mark.slow) for name in ("dense", "folded")),
+    ],
+)
 def test_it_passes(
     require_tool: RequireTool, iverilog: str, program: Program, tmp_path: Path, name: str
 ) -> None:

@@ -87,7 +87,9 @@ def test_all_that_is_quantised_is_integers(
     np.testing.assert_allclose(run_module(module, [x])[0], wanted, rtol=1e-6)
 
 
-@pytest.mark.parametrize("kind", NETWORKS)
+@pytest.mark.parametrize(
+    "kind", [pytest.param(k, marks=pytest.mark.slow if k == "branches" else ()) for k in NETWORKS]
+)
 def test_circuits_have_the_integers(
     tmp_path: Path, kind: str, require_tool: Callable[[str, str], str]
 ) -> None:

@@ -275,7 +275,9 @@ def test_verilator_simulates_frames(require_tool: RequireTool, program: Program)
     assert np.array_equal(actual, run_module(module, [x])[0])
 
 
-@pytest.mark.parametrize("simulator", ["iverilog", "verilator"])
+@pytest.mark.parametrize(
+    "simulator", ["iverilog", pytest.param("verilator", marks=pytest.mark.slow)]
+)
 def test_beats_wider_than_verilator_shows(
     require_tool: RequireTool, program: Program, simulator: str
 ) -> None:
