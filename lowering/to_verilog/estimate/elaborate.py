@@ -160,17 +160,27 @@ class _Elaborator:
         return scope.values[value]
 
     def _cut_open(self, stack: list[Task], loop: Task, waiting: set[Task]) -> None:
-        """Let the last register of a loop be known, to be connected when all else is done."""
-        task = None
-        while task != loop:
-            here, value = task = stack.pop()
-            op, began = value.owner, task in waiting
-            waiting.discard(task)
+        """Let a register of a loop be known, to be connected when all else is done.
+
+        The narrowest of them, and of those the last: what is known so far to be constant of its
+        bits, or equal, is not seen.
+        """
+        place, narrowest = -1, 0
+        for i in reversed(range(stack.index(loop), len(stack))):
+            here, value = stack[i]
+            op, width = value.owner, bit_width(value.type) or 1
             is_cut = isinstance(op, seq.CompRegOp)
             # What is dissolved has its registers inside.
-            if began and (is_cut or (isinstance(op, hw.InstanceOp) and not self._child(here, op))):
-                self._given(here, op, value)
-                return
+            is_cut |= isinstance(op, hw.InstanceOp) and not self._child(here, op)
+            if stack[i] in waiting and is_cut and (place < 0 or width < narrowest):
+                place, narrowest = i, width
+        if place >= 0:
+            here, value = stack[place]
+            assert isinstance(value.owner, seq.CompRegOp | hw.InstanceOp)
+            self._given(here, value.owner, value)
+            waiting.difference_update(stack[place:])
+            del stack[place:]
+            return
         raise LoweringError(
             f"hw.module @{loop[0].module.sym_name.data}: a value depends on itself without a "
             "register between; registers must cut every loop"
@@ -188,7 +198,10 @@ class _Elaborator:
             return [(scope, operand) for operand in _read(op) if operand not in known]
         child = self._child(scope, op)
         if child is None:
+            memory = self._memory(op)
             operands = op.inputs if self._rom(op) else ()
+            if memory is not None and not operands:
+                operands = op.inputs[self.storage.written(memory)]
             return [(scope, operand) for operand in operands if operand not in known]
         needed = [(child, child.outputs.inputs[value.index])]
         return [task for task in needed if task[1] not in task[0].values]
@@ -243,7 +256,10 @@ class _Elaborator:
         """What a register, a memory or a module from elsewhere gives, connected later."""
         memory = self._memory(op)
         for result in op.results:
-            known = None if memory is None else self.storage.outputs(memory)
+            known = None
+            if memory is not None:
+                words = [scope.values.get(x) for x in op.operands[self.storage.written(memory)]]
+                known = self.storage.outputs(memory, *words)
             scope.values[result] = known or self._leaves(result)
         self.open.append((scope, op))
         return scope.values[value]

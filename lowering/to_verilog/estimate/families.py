@@ -69,6 +69,8 @@ class Family:
         packages: what it calls packages, by how order numbers begin with them.
         clock: in MHz, of boards, where nobody says; 0 without an open route to a bitstream.
         block_widths: for each depth of a block its greatest width.
+        reads_new: a block gives no old word while another is written in its place, so that
+            synthesis writes a cycle later, and selects what was not yet written.
     """
 
     name: str
@@ -108,6 +110,7 @@ class Family:
     packages: Mapping[str, str] = field(default_factory=dict[str, str])
     clock: float = 0.0
     block_widths: Mapping[int, int] = field(default_factory=lambda: EIGHTEEN_KBIT)
+    reads_new: bool = False
 
     @property
     def block_bits(self) -> int:

@@ -122,7 +122,6 @@ class Netlist:
     group: int = 0
     in_fours: bool = False
     _known: dict[tuple[int, ...], int] = field(default_factory=dict[tuple[int, ...], int])
-    _fours: set[int] = field(default_factory=set[int])
     _taken: dict[tuple[int, ...], int] = field(default_factory=dict[tuple[int, ...], int])
 
     def leaf(self) -> int:
@@ -230,11 +229,15 @@ class Netlist:
         return self._node(MUX, key[1:]) ^ inverted
 
     def _is_one_of_four(self, yes: int, no: int) -> bool:
-        """Whether one bit selects both."""
+        """Whether one bit selects both from bits that no gate gives.
+
+        Tables that select from two have room for a gate, those that select from four have none.
+        """
         nodes = yes >> 1, no >> 1
-        if any(self.kinds[node] != MUX or node in self._fours for node in nodes):
+        if any(self.kinds[node] != MUX for node in nodes):
             return False
-        return self.inputs[nodes[0]][0] == self.inputs[nodes[1]][0]
+        (high, *some), (low, *others) = (self.inputs[node] for node in nodes)
+        return high == low and all(self.kinds[way >> 1] == LEAF for way in (*some, *others))
 
     def _one_of_four(self, condition: int, yes: int, no: int) -> int:
         """A selection from four as abc makes it of tables of four inputs: of two, not three.
@@ -244,9 +247,7 @@ class Netlist:
         lower, *ways = self.inputs[yes >> 1]
         high, low = (way ^ yes & 1 for way in ways)
         first = self.choose(condition, lower, no)
-        result = self.choose(condition, self.choose(first, high, low), first)
-        self._fours.add(result >> 1)
-        return result
+        return self.choose(condition, self.choose(first, high, low), first)
 
     def tie(self, comparison: int, other: int, pairs: Iterable[tuple[int, int]]) -> None:
         """Let bits of two numbers be chosen by another comparison, see `ties`."""

@@ -22,10 +22,21 @@ class Storage:
         self.netlist = netlist
         self.family = family
 
-    def outputs(self, memory: Memory) -> Bits:
-        """What a memory gives; bits of a ROM that are the same in all words are constants."""
+    def written(self, memory: Memory) -> slice:
+        """Which inputs say what bits are alike in all words: what is written into registers."""
+        is_plain = memory.kind == "ram" and not memory.contents
+        return slice(3, 4) if is_plain and self._style(memory) == "registers" else slice(0)
+
+    def outputs(self, memory: Memory, word: Bits | None = None) -> Bits:
+        """What a memory gives; bits of a ROM that are the same in all words are constants.
+
+        Args:
+            memory: which one.
+            word: what is written into its registers, if that is known.
+        """
         if memory.kind == "ram":
-            return self.netlist.leaves(memory.width)
+            given = {bit: bit if bit <= TRUE else self.netlist.leaf() for bit in word or ()}
+            return [given[bit] for bit in word or ()] or self._read_later(memory)
         known = {(0,) * memory.depth: FALSE, (1,) * memory.depth: TRUE}
         columns = [tuple(word >> i & 1 for word in memory.contents) for i in range(memory.width)]
         for column in columns:
@@ -41,6 +52,8 @@ class Storage:
             outputs: as `outputs` said.
         """
         if self.is_block(memory):
+            if self._is_late(memory):
+                operands, outputs = self._written_later(operands, outputs)
             inputs = [bit for word in operands for bit in word]
             given = sorted({*outputs} - {FALSE, TRUE})
             count = block_memories(memory.depth, len(given), self.family.block_widths)
@@ -50,6 +63,35 @@ class Storage:
         for output, bit in dict(zip(outputs, data, strict=True)).items():
             if output > TRUE:
                 self.netlist.register(bit, enable, clock, output)
+
+    def _is_late(self, memory: Memory) -> bool:
+        """Whether a block is written a cycle later, as it gives no old word in the same one."""
+        is_asked = memory.kind == "ram" and not memory.apart and self.family.reads_new
+        return is_asked and self.is_block(memory)
+
+    def _read_later(self, memory: Memory) -> Bits:
+        """What a RAM gives: where it is written late, what is not written yet, or its word."""
+        net = self.netlist
+        if not self._is_late(memory):
+            return net.leaves(memory.width)
+        is_new = net.leaf()
+        return [net.choose(is_new, net.leaf(), net.leaf()) for _ in range(memory.width)]
+
+    def _written_later(
+        self, operands: Sequence[Bits], outputs: Bits
+    ) -> tuple[Sequence[Bits], Bits]:
+        """What a block takes and gives that is written a cycle later: `emulate_read_first`."""
+        net = self.netlist
+        (clock,), (write,), to, word, (enable,), address = operands
+        late = [[net.register(bit, TRUE, clock) for bit in bits] for bits in ([write], to, word)]
+        (writes,), place, written = late
+        same = [net.differ(x, y) ^ 1 for x, y in zip(place, address, strict=True)]
+        choices = [net.inputs[bit >> 1] for bit in outputs]
+        net.register(net.all_of([writes, *same]), enable, clock, choices[0][0])
+        for bit, (_, new, _) in zip(written, choices, strict=True):
+            net.register(bit, enable, clock, new)
+        later = [[clock], [writes], place, written, [enable], address]
+        return later, [old for _, _, old in choices]
 
     def rom(self, memory: Memory, operands: Sequence[Bits]) -> Bits:
         """What a ROM of logic gives."""

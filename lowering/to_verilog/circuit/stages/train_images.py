@@ -36,7 +36,7 @@ def image_neuron_stage(population: Population, steps: int) -> Stage:
     first = body.register(last, ends, "first", 1)
     held = [state.held for neuron in where for state in neuron]
     widths = [0 if low == high else width_of(low, high) for low, high in held]
-    memory = Memory.ram(positions, sum(widths)) if any(widths) else None
+    memory = Memory.ram(positions, sum(widths), apart=True) if any(widths) else None
     potentials: SSAValue | None = None
     following = position.step(moved)
     if memory:

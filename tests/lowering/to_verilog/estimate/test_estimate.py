@@ -1,28 +1,16 @@
-"""Sizes of small circuits that can be counted by hand; of ROMs by Yosys."""
+"""Sizes of small circuits that can be counted by hand."""
 
-import json
-import re
-import subprocess
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
 from xdsl.dialects.builtin import ModuleOp
-from xdsl.dialects.hw import ConstantOp, HWModuleOp
-from xdsl.rewriter import Rewriter
 
 from triton_dsl.dialects.registry import parse_module
 from triton_dsl.ir.errors import LoweringError, OptionError, UnsupportedError
-from triton_dsl.lowering.to_verilog.circuit.memories import Memory
 from triton_dsl.lowering.to_verilog.estimate.devices import DEVICES, check_fits, find_device, needs
 from triton_dsl.lowering.to_verilog.estimate.estimate import Resources, estimate
 from triton_dsl.lowering.to_verilog.estimate.families import FAMILIES, delay
-from triton_dsl.lowering.to_verilog.tools import TOOLS, memory_text
-
-CELLS = Path("/usr/share/yosys/xilinx/cells_sim.v")
-"""Models of AMD's primitives, which come with Yosys."""
 
 
 def circuit(body: str, ports: str, results: str) -> ModuleOp:
@@ -247,6 +235,22 @@ def test_ice40_shares_tables_as_yosys_does(body: str, luts: int) -> None:
     assert (size.luts, size.flip_flops) == (luts, 8)
 
 
+@pytest.mark.parametrize(("ways", "luts"), [(4, 2), (8, 5), (16, 11)])
+def test_selections_of_tables_of_four_inputs_are_those_of_yosys(ways: int, luts: int) -> None:
+    # As many as `synth_ice40` of Yosys 0.23 takes.
+    bits = (ways - 1).bit_length()
+    lines = [f"%s{i} = comb.extract %s from {i} : (i{bits}) -> i1" for i in range(bits)]
+    lines += [f"%x0_{i} = comb.extract %a from {i} : (i{ways}) -> i1" for i in range(ways)]
+    for i in range(bits):
+        lines += [
+            f"%x{i + 1}_{j} = comb.mux %s{i}, %x{i}_{2 * j + 1}, %x{i}_{2 * j} : i1"
+            for j in range(ways >> i + 1)
+        ]
+    body = "\n".join(lines).replace(f"%x{bits}_0", "%y0")
+    found = estimate(circuit(body, f"in %a: i{ways}, in %s: i{bits}", "i1"), "ice40-hx")
+    assert found.total.luts == luts
+
+
 def test_equal_parts_and_dead_ones_cost_nothing() -> None:
     body = """%s = comb.and %a, %b : i8
 %t = comb.and %b, %a : i8
@@ -318,117 +322,6 @@ def test_what_is_not_known_is_named() -> None:
         estimate(parse_module("builtin.module {}"))
     with pytest.raises(OptionError, match="no delays are known for 'max10'"):
         estimate(parse_module("builtin.module {}"), "max10")
-
-
-def with_memory(memory: Memory, body: str = "%y0 = hw.constant 0 : i{}") -> ModuleOp:
-    """A circuit that reads a memory for each constant, and writes it if that can be."""
-    bits, width = memory.address_width, memory.width
-    ports = f"in %from: i{bits}, in %to: i{bits}, in %word: i{width}"
-    module = circuit(body.replace("{}", str(width)), ports, f"i{width}")
-    (top,) = module.ops
-    assert isinstance(top, HWModuleOp)
-    clock, enable, _, address, to, word = top.body.block.args
-    writes = [enable, to, word] if memory.kind == "ram" else []
-    for number, op in enumerate(list(top.body.block.ops)):
-        if isinstance(op, ConstantOp):
-            instance = memory.instance(f"memory_{number}", [clock, *writes, enable, address])
-            Rewriter.replace_op(op, instance)
-    module.body.block.insert_op_before(memory.declaration(), top)
-    return module
-
-
-def test_equal_roms_at_one_address_are_read_into_one_register() -> None:
-    memory = Memory.rom([5, 3, 6, 4], 3, "distributed")
-    body = "%a = hw.constant 0 : i{}\n%b = hw.constant 0 : i{}\n%y0 = comb.xor %a, %b : i{}"
-    assert estimate(with_memory(memory, body)).total == Resources()
-
-
-def test_memories() -> None:
-    large = Memory.ram(1024, 36, "block")
-    assert estimate(with_memory(large)).total == Resources(block_memories=2)
-    assert estimate(with_memory(large), "ice40-hx").total.block_memories == 9
-    small = estimate(with_memory(Memory.ram(32, 14, "distributed"))).total
-    assert (small.memory_luts, small.flip_flops) == (8, 14)
-    registers = estimate(with_memory(Memory.ram(4, 3, "registers"))).total
-    # A word of registers each, and the one that is read; four decoders; three selections of four.
-    assert (registers.flip_flops, registers.luts) == (15, 7)
-    words = [(1 << 40) - 1 - (i << 5) for i in range(512)]
-    # Nine bits of forty differ from word to word.
-    assert estimate(with_memory(Memory.rom(words, 40, "block"))).total.block_memories == 1
-    rom = estimate(with_memory(Memory.rom([5, 5, 5, 4], 3, "distributed"))).total
-    # One bit is always 1, one always 0: only one depends on the address.
-    assert (rom.luts, rom.flip_flops) == (1, 1)
-
-
-def structured(depth: int) -> tuple[list[int], int]:
-    """Words of random bits, with equal, constant and half constant ones and bits of the address."""
-    rng = np.random.default_rng(depth)
-    bits = rng.integers(0, 2, (9, depth))
-    number = np.arange(depth)
-    bits[1], bits[2], bits[3] = bits[0], 1, number >> 1 & 1
-    bits[4] *= number < depth // 2
-    bits[5] = np.where(number < depth * 5 // 8, bits[5], 1)
-    bits[6], bits[7] = number & number >> 1 & 1, bits[7, number & 31]
-    return [sum(int(b) << i for i, b in enumerate(word)) for word in bits.T], 9
-
-
-@pytest.mark.parametrize(
-    "depth", [2, 3, 5, 60, 100, 130, 300, pytest.param(1050, marks=pytest.mark.slow)]
-)
-def test_tables_of_a_rom_have_its_words(
-    depth: int, tmp_path: Path, require_tool: Callable[[str, str], str], iverilog: str
-) -> None:
-    require_tool("yosys", "apt-get install yosys")
-    words, width = structured(depth)
-    memory = Memory.rom(words, width, "distributed")
-    bench = f"""
-module bench;
-  reg clock = 0;
-  reg [{memory.address_width - 1}:0] address;
-  wire [{width - 1}:0] data;
-  {memory.symbol} rom (clock, 1'b1, address, data);
-  integer i;
-  initial for (i = 0; i < {1 << memory.address_width}; i = i + 1) begin
-    address = i;
-    #1 clock = 1;
-    #1 clock = 0;
-    $display("%0d", data);
-  end
-endmodule"""
-    text = memory_text(memory, memory.symbol, TOOLS["vivado"])
-    assert ("LUT" in text) == (depth > 4)
-    (tmp_path / "rom.v").write_text(text + bench, encoding="utf-8")
-    command = [iverilog, "-g2005-sv", "-DTRITON_CARRY4", "-s", "bench", "-o", "run", "rom.v"]
-    subprocess.run([*command, "-l", str(CELLS)], cwd=tmp_path, check=True)
-    shown = subprocess.run(["vvp", "-N", "run"], cwd=tmp_path, check=True, capture_output=True)
-    # Behind the last word it is there again.
-    expected = words + words[-1:] * ((1 << memory.address_width) - depth)
-    assert list(map(int, shown.stdout.split())) == expected
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("depth", [12, 60, 100, 200, 300, 1050])
-def test_roms_of_logic_take_the_tables_that_are_told(
-    depth: int, tmp_path: Path, require_tool: Callable[[str, str], str]
-) -> None:
-    yosys = require_tool("yosys", "apt-get install yosys")
-    words, width = structured(depth)
-    memory = Memory.rom(words, width, "distributed")
-    text = memory_text(memory, memory.symbol, TOOLS["yosys"])
-    (tmp_path / "rom.v").write_text(text, encoding="utf-8")
-    script = (
-        "read_verilog -DTRITON_CARRY8 rom.v; synth_xilinx -family xcup -noiopad; "
-        "tee -o stat.json stat -json"
-    )
-    command = [yosys, "-q", "-p", script]
-    subprocess.run(command, cwd=tmp_path, check=True, capture_output=True)
-    text = (tmp_path / "stat.json").read_text(encoding="utf-8")
-    cells = json.loads(text)["design"]["num_cells_by_type"]
-    assert not any(name.startswith("RAM") for name in cells)
-    found = estimate(with_memory(memory)).total
-    registers = sum(count for name, count in cells.items() if name.startswith("FD"))
-    assert found.flip_flops == registers and not found.block_memories
-    assert found.luts == sum(n for name, n in cells.items() if re.match("LUT|INV", name))
 
 
 def test_delays_grow_with_the_width() -> None:
