@@ -78,6 +78,12 @@ class Builder:
         lead, rest = range(count, count + axis), range(count + axis, count + rank - 1)
         return self.permute(rows, [*lead, *range(count), *rest])
 
+    def parted(self, value: SSAValue, axis: int, down: SSAValue, along: SSAValue) -> SSAValue:
+        """One axis as two, whose places are 0, 1, … of i64."""
+        width = Formula(self, along).filled(1).of(tensor.ReduceSumOp, axes=[0])
+        rows = Formula(self, self.add(tensor.UnsqueezeOp(down, [1]))) * width
+        return self.gather(value, axis, (rows + Formula(self, along)).value)
+
 
 def padded(
     e: Writer, x: SSAValue, low: Sequence[int], high: Sequence[int], fill: float

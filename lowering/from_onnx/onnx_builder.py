@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 from xdsl.dialects.builtin import i32, i64
-from xdsl.ir import Attribute, SSAValue
+from xdsl.ir import Attribute, OpResult, SSAValue
 
 from ...dialects import tensor
 from ...dialects.inference import tensor_type
@@ -126,15 +126,13 @@ class Builder(Values):
     def _parted(self, value: SSAValue, wanted: Sequence[Size]) -> SSAValue:
         """A reshape to two free sizes that `value` does not have: its rows, picked anew."""
         first, second = [axis for axis, size in enumerate(wanted) if isinstance(size, Free)]
-        if second != first + 1 or first:
+        if second != first + 1:
             raise ProblemError(f"it makes {show(wanted)} of other sizes; fix one of them")
-        rest = static(wanted[2:])
-        rows = self.add(tensor.ReshapeToOp(value, [-1, *rest]))
-        down = Formula(self, self.reshape(self.arange(wanted[0]), [wanted[0], 1]))
-        places = down * Formula(self, self._counted(wanted[1])) + Formula(
-            self, self.arange(wanted[1])
-        )
-        return self.refine(self.add(tensor.GatherRowsOp(rows, places.value)), wanted)
+        joined = [*wanted[:first], wanted[first] * wanted[second], *wanted[second + 1 :]]
+        target = [-1 if isinstance(size, Free) else size for size in joined]
+        rows = self.add(tensor.ReshapeToOp(value, target))
+        places = [self.arange(wanted[axis]) for axis in (first, second)]
+        return self.refine(self.parted(rows, first, *places), wanted)
 
     def permute(self, value: SSAValue, perm: Sequence[int]) -> SSAValue:
         """The axes in another order."""
@@ -197,10 +195,18 @@ class Builder(Values):
         return self.add(tensor.ReshapeToOp(part, [-1 if a == axis else 1 for a in range(rank)]))
 
     def _argument_with(self, size: Free) -> SSAValue | None:
-        for argument in self.block.args:
-            sizes = self.sizes(argument)
-            if size in sizes and 0 not in sizes and argument not in self.formats:
-                return argument
+        """An argument with that size, else any value, unless it is a sum of sizes of arguments."""
+        arguments = {argument: self.sizes(argument) for argument in self.block.args}
+        known = set[Size]().union(*arguments.values())
+        if not all(Free.named(name) in known for name in size.names):
+            arguments |= {
+                value: sizes
+                for value, sizes in self._sizes.items()
+                if isinstance(value, OpResult) and value.op.parent is self.block
+            }
+        for value, sizes in arguments.items():
+            if size in sizes and 0 not in sizes and value not in self.formats:
+                return value
         return None
 
 

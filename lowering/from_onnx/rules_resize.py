@@ -8,6 +8,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from fractions import Fraction
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,31 +19,41 @@ from ...dialects import tensor
 from ...dialects.inference import tensor_type
 from ...dialects.shapes import is_float
 from ...dialects.tensor.formula import Formula
+from ...dialects.tensor.shape import SLICE_END
 from ..problems import ProblemError, refuse
 from .onnx_builder import LARGEST_KNOWN, Builder, Call, Rule
 from .rules_shape import axes_of, check_size, take
 from .sizes import Free, Size, static
 
-Array = NDArray[np.float64]
+Array = NDArray[np.floating]
+
+MOST_TIMES = 64
+"""Free sizes are multiplied and divided by no more; divisors are powers of two, which are exact."""
 
 
 def _source(call: Call, out: int, size: int, scale: float, roi: Sequence[float]) -> Array:
-    """Where in the operand each element of the result lies along one axis."""
+    """Where in the operand each element of the result lies along one axis.
+
+    Of single elements in f32, as ONNX Runtime finds them: its rounding decides which one it is.
+    """
     mode = call.text("coordinate_transformation_mode", "half_pixel")
-    x, length = np.arange(out, dtype=np.float64), size * scale
+    is_nearest = call.text("mode", "nearest") == "nearest"
+    x, length = np.arange(out, dtype=np.float32 if is_nearest else np.float64), size * scale
+    scale = np.float32(scale) if is_nearest else scale
     if mode == "asymmetric":
         return x / scale
     if mode == "half_pixel":
         return (x + 0.5) / scale - 0.5
     if mode == "pytorch_half_pixel":
-        return (x + 0.5) / scale - 0.5 if length > 1 else np.zeros(out)
+        return (x + 0.5) / scale - 0.5 if out > 1 else np.zeros(out)
     if mode == "tf_half_pixel_for_nn":
         return (x + 0.5) / scale
     if mode == "align_corners":
         return x * (size - 1) / (length - 1) if length != 1 else np.zeros(out)
     if mode == "half_pixel_symmetric":
-        center = size / 2 * (1 - out / length)
-        return center + (x + 0.5) / scale - 0.5
+        one = x.dtype.type(1)
+        offset = one * size / 2 * (1 - one * out / (scale * size))
+        return offset + (x + 0.5) / scale - 0.5
     if mode == "tf_crop_and_resize":
         start, end = roi
         if out == 1:
@@ -51,15 +62,19 @@ def _source(call: Call, out: int, size: int, scale: float, roi: Sequence[float])
     raise ProblemError(f"its coordinate_transformation_mode '{mode}' is unknown")
 
 
+_NEAR = 1e-6
+"""What lies so close to a half counts as the half, as in ONNX Runtime."""
+
+
 def _nearest(x: Array, mode: str) -> NDArray[np.int64]:
     rounding: dict[str, Callable[[Array], Array]] = {
-        "round_prefer_floor": lambda v: np.ceil(v - 0.5),
-        "round_prefer_ceil": lambda v: np.floor(v + 0.5),
+        "round_prefer_floor": lambda v: np.ceil(v.astype(np.float64) - (0.5 + _NEAR)),
+        "round_prefer_ceil": lambda v: np.floor(v.astype(np.float64) + (0.5 + _NEAR)),
         "floor": np.floor,
         "ceil": np.ceil,
     }
     refuse(mode not in rounding, f"its nearest_mode '{mode}' is unknown")
-    return rounding[mode](np.round(x, 9)).astype(np.int64)
+    return rounding[mode](x).astype(np.int64)
 
 
 def _linear(distance: Array) -> Array:
@@ -114,11 +129,10 @@ def _resize(e: Builder, call: Call) -> SSAValue:
     else:
         if scales is None:
             raise ProblemError("it has neither scales nor sizes")
-        listed = e.array(scales, "scales").reshape(-1).tolist()
-        for axis, factor in zip(axes, listed, strict=True):
+        for axis, factor in zip(axes, e.array(scales, "scales").reshape(-1), strict=True):
             factors[axis] = float(factor)
             if factor != 1:
-                outs[axis] = _times(shape[axis], float(factor))
+                outs[axis] = _times(e, shape[axis], factor)
     regions = _regions(e, roi, axes, call)
     for axis in range(rank):
         if outs[axis] != shape[axis] or axis in regions:
@@ -126,10 +140,11 @@ def _resize(e: Builder, call: Call) -> SSAValue:
     return x
 
 
-def _times(size: Size, factor: float) -> Size:
-    """What a factor makes of a size; of a free one a whole number of times."""
-    whole = isinstance(size, Free) and factor.is_integer()
-    return size * int(factor) if whole else math.floor(static([size], "image")[0] * factor)
+def _times(e: Builder, size: Size, factor: np.floating) -> Size:
+    """What a factor makes of a size, in its precision."""
+    if isinstance(size, Free):
+        return size * int(factor) if factor.is_integer() else e.unknown_size()
+    return math.floor(factor.dtype.type(size) * factor)
 
 
 def _by_sizes(
@@ -170,7 +185,7 @@ def _along(
     region: tuple[float, float] | None,
 ) -> SSAValue:  # fmt: skip
     if isinstance(new, Free) or isinstance(e.sizes(x)[axis], Free):
-        return _along_free(e, x, axis, new, call)
+        return _along_free(e, x, axis, new, scale, call)
     out, size = static([new, e.sizes(x)[axis]], "image")
     check_size([out, size])
     if out * size > LARGEST_KNOWN or size == 0 or not 0 < scale < math.inf:
@@ -180,7 +195,7 @@ def _along(
     outside = (places < 0) | (places > size - 1)
     if mode == "nearest":
         rounding = call.text("nearest_mode", "round_prefer_floor")
-        result = _picked(e, x, axis, size, np.clip(_nearest(places, rounding), 0, size - 1))
+        result = picked(e, x, axis, size, np.clip(_nearest(places, rounding), 0, size - 1))
     elif mode in ("linear", "cubic", "bilinear"):
         refuse(not is_float(tensor_type(x)), "it interpolates integers; convert them to floats")
         matrix = _matrix(places, size, scale, call, mode)
@@ -196,7 +211,9 @@ def _along(
     return e.add(tensor.WhereOp(inside, result, fill))
 
 
-def _along_free(e: Builder, x: SSAValue, axis: int, new: Size, call: Call) -> SSAValue:
+def _along_free(
+    e: Builder, x: SSAValue, axis: int, new: Size, scale: float, call: Call
+) -> SSAValue:
     """The same for sizes that are known when the program runs: rows picked and weighed."""
     way = call.text("coordinate_transformation_mode", "half_pixel")
     mode, rank = call.text("mode", "nearest"), e.rank(x)
@@ -214,20 +231,27 @@ def _along_free(e: Builder, x: SSAValue, axis: int, new: Size, call: Call) -> SS
         line = line.cut(other, 0, 1)
     ones = e.refine(line.of(tensor.ReshapeToOp, shape=[-1]).filled(1).convert(i64).value, [old])
     size = Formula(e, ones).of(tensor.ReduceSumOp, axes=[0])
-    factor = _factor(old, new)
-    if factor:
-        column = Formula(e, ones).of(tensor.CumsumOp, axis=0) - 1
-        inner = column.of(tensor.UnsqueezeOp, axes=[1]) * factor + column.array(np.arange(factor))
-        at, out = inner.of(tensor.ReshapeToOp, shape=[-1]), size * factor
-    else:
+    factor = Fraction(_factor(old, new) or scale)
+    if factor == 1:
         at = Formula(e, e.arange(new))
-        out = at.filled(1).of(tensor.ReduceSumOp, axes=[0])
+        old_part = size
+        new_part = out = at.filled(1).of(tensor.ReduceSumOp, axes=[0])
+    else:
+        # The place of each element, so many times, of which every so manieth is left.
+        down, up = factor.denominator, factor.numerator
+        if max(down, up) > MOST_TIMES or down & (down - 1):
+            raise ProblemError(f"it scales a free size by {scale}; give the inputs fixed shapes")
+        many = Formula(e, ones).of(tensor.UnsqueezeOp, axes=[1]) * size.array(np.ones(up))
+        every = many.of(tensor.ReshapeToOp, shape=[-1]).cut(0, down - 1, SLICE_END, down)
+        at = every.of(tensor.CumsumOp, axis=0) - 1
+        out = every.of(tensor.ReduceSumOp, axes=[0])
+        old_part, new_part = size.number(down), size.number(up)
     if way == "align_corners":
         above, below = at * (size - 1), (out - 1).maximum(1)
     elif way == "asymmetric":
-        above, below = at * size, out
+        above, below = at * old_part, new_part
     else:
-        above, below = (at * 2 + 1) * size - out, out * 2
+        above, below = (at * 2 + 1) * old_part - new_part, new_part * 2
         if way == "pytorch_half_pixel":
             above = above * (out - 1).minimum(1)  # a single one is the first
     if is_nearest:
@@ -267,7 +291,7 @@ def _factor(old: Size, new: Size) -> int:
     return factor if old * factor == new else 0
 
 
-def _picked(e: Builder, x: SSAValue, axis: int, size: int, places: NDArray[np.int64]) -> SSAValue:
+def picked(e: Builder, x: SSAValue, axis: int, size: int, places: NDArray[np.int64]) -> SSAValue:
     """The elements at places along an axis; equally often repeated ones need no gather."""
     times = len(places) // size
     if not np.array_equal(places, np.repeat(np.arange(size), times)):

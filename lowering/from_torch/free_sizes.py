@@ -53,7 +53,7 @@ def bounded(shapes: dict[str, PyTree], reason: str) -> dict[str, PyTree] | None:
 
 
 _GUARD = re.compile(
-    r"Not all values of (\w+) = (\S+) in the specified range satisfy .* guard (.+)\.$"
+    r"Not all values of (\w+) = (\S+) in the specified range .*?satisfy .* guard (.+)\.$"
 )
 
 

@@ -22,6 +22,7 @@ from ..from_onnx.calls import AttributeValue, tensor_of
 from ..from_onnx.calls import Call as OnnxCall
 from ..from_onnx.onnx_builder import Builder as OnnxBuilder
 from ..from_onnx.onnx_operators import RULES as ONNX
+from ..from_onnx.rules_resize import picked
 from ..problems import ProblemError, refuse
 from .calls import Call
 from .padded_sequences import NAMESPACE
@@ -87,6 +88,15 @@ def _sizes(sizes: Sizes) -> list[onnx_sizes.Size]:
     return [_size(cast("Expr", size)) if is_free(size) else size for size in sizes]
 
 
+def _measured(e: Builder, sizes: Sizes) -> SSAValue:
+    """Sizes for the rules there, which find values that have them."""
+    there = companion(e)
+    for size in sizes:
+        if is_free(size) and (held := e.holder(size)):
+            there.refine(held[0], _sizes(held[1]))
+    return there.sizes_value(np.array(_sizes(sizes), object))
+
+
 def _size(size: Expr) -> onnx_sizes.Size:
     """An expression of free sizes as a polynomial; what is none is a free size of its own."""
     parts = [_size(cast("Expr", part)) for part in size.args]
@@ -99,6 +109,21 @@ def _size(size: Expr) -> onnx_sizes.Size:
     return int(size) if size.is_Integer else onnx_sizes.Free.named(str(size))
 
 
+def _nearest(e: Builder, call: Call, node: Node) -> SSAValue:
+    """Each element of the result is one of the image, at a place that PyTorch rounds in f32."""
+    there, is_exact = companion(e), "exact" in call.name
+    x = tensor_of(carried(e, there, node))
+    image, scales = static(e.sizes(node)[2:], "image"), _scales(call, call.rank - 2)
+    for axis, (size, out) in enumerate(zip(image, static(call.sizes[2:]), strict=True)):
+        step = np.float32(size) / np.float32(out)
+        step = step if scales is None else np.float32(1 / scales[axis])
+        places = (np.arange(out, dtype=np.float32) + np.float32(is_exact / 2)) * step
+        places = np.minimum(places.astype(np.int64), size - 1)
+        if size != out or (places != np.arange(out)).any():
+            x = picked(there, x, axis + 2, size, places)
+    return there.real(x)
+
+
 def _resize(mode: str, nearest: str = "floor", given: Attributes | None = None) -> Rule:
     """A rule for new sizes of images.
 
@@ -107,6 +132,8 @@ def _resize(mode: str, nearest: str = "floor", given: Attributes | None = None) 
 
     def rule(e: Builder, call: Call) -> Result:
         x, new = call["self" if "self" in call else "input"], call.sizes[2:]
+        if mode == "nearest" and not any(map(is_free, (*new, *e.sizes(x)[2:]))):
+            return _nearest(e, call, x)
         place = "align_corners" if call.flag("align_corners") else "half_pixel"
         if mode == "nearest" and nearest == "floor":
             place = "asymmetric"
@@ -116,10 +143,11 @@ def _resize(mode: str, nearest: str = "floor", given: Attributes | None = None) 
             "mode": mode, "coordinate_transformation_mode": place, "nearest_mode": nearest,
             "axes": axes, **(given or {}),
         }  # fmt: skip
-        wanted = companion(e).sizes_value(np.array(_sizes(new), object))
-        operands: list[Operand] = [x, None, None, wanted]
-        if scales is not None and place != "align_corners":
-            operands = [x, None, np.array(scales, np.float64)]
+        is_open = any(map(is_free, new))
+        if scales is not None and (is_open or place != "align_corners"):
+            operands: list[Operand] = [x, None, np.array(scales, np.float64)]
+        else:
+            operands = [x, None, None, _measured(e, new)]
         return same(e, "Resize", operands, attributes)[0]
 
     return rule

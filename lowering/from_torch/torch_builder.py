@@ -330,9 +330,14 @@ class Builder(ir_builder.Builder):
         try:
             target = reshape_target(sizes, wanted)
         except ProblemError:
-            if value not in self.sources:
+            if value in self.sources:
+                return self.reshape(*self.sources[value], wanted)
+            axis = _parted_axis(sizes, wanted)
+            if axis is None:
                 raise
-            return self.reshape(*self.sources[value], wanted)
+            rows = self.reshape(value, sizes, _joined(wanted, axis))
+            places = [self.arange(size) for size in wanted[axis : axis + 2]]
+            return refined(self.parted(rows, axis, *places), wanted)
         result = refined(self.add(tensor.ReshapeToOp(value, target)), wanted)
         self.sources[result] = (value, sizes)
         return result
@@ -351,20 +356,25 @@ class Builder(ir_builder.Builder):
         target = [-1 if a == axis else 1 for a in range(rank)]
         return self.add(tensor.ReshapeToOp(self.ones(size) if part is None else part, target))
 
-    def _found(self, size: Size) -> SSAValue | None:
-        """Some value of the program's, with `size` along one axis and one element on others."""
+    def holder(self, size: Size) -> tuple[SSAValue, Sizes] | None:
+        """Some value of the program's with that size, and its sizes."""
         for node, value in self.values.items():
             if not isinstance(value, SSAValue) or not isinstance(value.type, TensorType):
                 continue
             sizes = self.sizes(node) if is_tensor(node) else ()
-            if size not in sizes or 0 in sizes:
-                continue
-            if len(sizes) == 1:
-                return value
-            place = sizes.index(size)
-            ends = [SLICE_END if a == place else 1 for a in range(len(sizes))]
-            return self.add(tensor.SliceOp(value, [0] * len(ends), ends, [1] * len(ends)))
+            if size in sizes and 0 not in sizes:
+                return value, sizes
         return None
+
+    def _found(self, size: Size) -> SSAValue | None:
+        """Some value of the program's, with `size` along one axis and one element on others."""
+        held = self.holder(size)
+        if held is None or len(held[1]) == 1:
+            return held and held[0]
+        value, sizes = held
+        place = sizes.index(size)
+        ends = [SLICE_END if a == place else 1 for a in range(len(sizes))]
+        return self.add(tensor.SliceOp(value, [0] * len(ends), ends, [1] * len(ends)))
 
     def _stretch(self, value: SSAValue, axis: int, like: SSAValue) -> SSAValue:
         """`value` repeated along `axis` as often as `like` has elements there."""
@@ -416,6 +426,19 @@ def refined(value: SSAValue, sizes: Sizes) -> SSAValue:
         return value
     element = tensor_type(value).element_type
     return Rewriter.replace_value_with_new_type(value, TensorType(element, merged))
+
+
+def _parted_axis(sizes: Sizes, wanted: Sizes) -> int | None:
+    """The first of two wanted axes whose product is a free size that there is."""
+    pairs = ((axis, wanted[axis : axis + 2]) for axis in range(len(wanted) - 1))
+    return next(
+        (axis for axis, pair in pairs if all(map(is_free, pair)) and product(pair) in sizes), None
+    )
+
+
+def _joined(sizes: Sizes, axis: int) -> Sizes:
+    """Sizes with an axis and the next one as one."""
+    return (*sizes[:axis], product(sizes[axis : axis + 2]), *sizes[axis + 2 :])
 
 
 def _at(sizes: Sizes, axis: int) -> Size:

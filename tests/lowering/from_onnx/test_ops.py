@@ -441,3 +441,19 @@ def test_images_become_as_large_as_others(bench: Any, mode: str, way: str) -> No
     x = np.random.default_rng(0).normal(size=(1, 2, 5, 4)).astype(np.float32)
     for size in ((1, 1), (9, 2)):
         bench.check(model, {"x": x, "r": np.zeros((1, 2, *size), np.float32)})
+
+
+@pytest.mark.parametrize("mode", ["floor", "ceil", "round_prefer_floor", "round_prefer_ceil"])
+@pytest.mark.parametrize("way", ["asymmetric", "half_pixel"])
+def test_nearest_elements_by_scales_of_no_few_bits(bench: Any, mode: str, way: str) -> None:
+    """Sizes and places are products and quotients in f32, whose rounding decides."""
+    options: dict[str, Any] = {"nearest_mode": mode, "coordinate_transformation_mode": way}
+    nodes = [
+        helper.make_node("Resize", ["x", "", f"s{i}"], [f"y{i}"], mode="nearest", **options)
+        for i in range(5)
+    ]
+    scales = (0.7, 1.3, 0.3, 2.1, 1.2)
+    constants = {f"s{i}": np.array([1, 1, 1, v], np.float32) for i, v in enumerate(scales)}
+    outputs = [f"y{i}" for i in range(5)]
+    x = np.arange(30, dtype=np.float32).reshape(1, 1, 1, 30)
+    bench.check(bench.model(nodes, {"x": (np.float32, x.shape)}, outputs, constants), {"x": x})

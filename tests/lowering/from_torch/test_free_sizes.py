@@ -23,11 +23,11 @@ SIZES = {"x": {0: "N", 1: "L"}}
 class Function(nn.Module):
     """A function of one tensor as a module."""
 
-    def __init__(self, function: Callable[[Tensor], Tensor]) -> None:
+    def __init__(self, function: Callable[[Tensor], Any]) -> None:
         super().__init__()
         self.function = function
 
-    def forward(self, x: Tensor) -> Tensor:
+    def forward(self, x: Tensor) -> Any:
         return self.function(x)
 
 
@@ -306,6 +306,54 @@ def test_images_of_any_size() -> None:
         ):
             for result, value in zip(found, wanted, strict=True):
                 np.testing.assert_allclose(result, value.detach().numpy(), 1e-5, 1e-5)
+
+
+class Pyramid(nn.Module):
+    """Features of several sizes made one size again, attended to, and scaled by a half more."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.first, self.second = nn.Conv2d(3, 4, 3, 2, 1), nn.Conv2d(4, 4, 3, 2, 1)
+
+    def forward(self, x: Tensor) -> tuple[Tensor, ...]:
+        a = self.first(x)
+        b = self.second(a)
+        rows = b.flatten(2)
+        b = b + (rows @ (rows.mT @ rows)).reshape(b.shape)
+        joined = a + F.interpolate(b, a.shape[2:], mode="nearest")
+        pooled = F.interpolate(F.adaptive_avg_pool2d(b, 1), b.shape[2:], mode="bilinear")
+        wide = F.interpolate(a, scale_factor=1.5, mode="bilinear")
+        corners = F.interpolate(a, scale_factor=1.5, mode="bilinear", align_corners=True)
+        return joined, pooled, wide, corners, F.interpolate(a, scale_factor=(0.75, 2.5))
+
+
+def test_pyramids_of_any_size() -> None:
+    module = Pyramid().eval()
+    free = {"x": {2: "H", 3: "W"}}
+    with pytest.warns(TorchWarning, match="Pyramid is read for"):
+        program = from_torch(module, torch.randn(2, 3, 16, 24), dynamic=free)
+    for shape in ((2, 3, 16, 24), (2, 3, 21, 13)):
+        x = torch.randn(shape)
+        wanted = module(x)
+        for found in (
+            run_module(program, [x.numpy()]),
+            run_target(program, "onnx", [x.numpy()])[1],
+        ):
+            for result, value in zip(found, wanted, strict=True):
+                np.testing.assert_allclose(result, value.detach().numpy(), 1e-5, 1e-5)
+
+
+def test_nearest_elements_as_its_rounding_picks_them() -> None:
+    """Places beside whole numbers, where f32 and exact arithmetic differ."""
+
+    def resized(x: Tensor) -> tuple[Tensor, ...]:
+        exact = F.interpolate(x, size=123, mode="nearest-exact")
+        return F.interpolate(x, size=122), exact, F.interpolate(x, scale_factor=0.7)
+
+    x = torch.arange(128.0).reshape(1, 1, 128)
+    program = from_torch(Function(resized), x, dynamic={})
+    for result, value in zip(run_module(program, [x.numpy()]), resized(x), strict=True):
+        np.testing.assert_array_equal(result, value.numpy())
 
 
 def test_counts_of_numbers_below_a_bound() -> None:
