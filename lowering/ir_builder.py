@@ -78,11 +78,17 @@ class Builder:
         lead, rest = range(count, count + axis), range(count + axis, count + rank - 1)
         return self.permute(rows, [*lead, *range(count), *rest])
 
-    def parted(self, value: SSAValue, axis: int, down: SSAValue, along: SSAValue) -> SSAValue:
-        """One axis as two, whose places are 0, 1, … of i64."""
-        width = Formula(self, along).filled(1).of(tensor.ReduceSumOp, axes=[0])
-        rows = Formula(self, self.add(tensor.UnsqueezeOp(down, [1]))) * width
-        return self.gather(value, axis, (rows + Formula(self, along)).value)
+
+def parted(e: Writer, x: SSAValue, axis: int, down: SSAValue, along: SSAValue) -> SSAValue:
+    """One axis as two, whose places are 0, 1, … of i64: rows of the second, picked anew."""
+    rank = tensor_type(x).get_num_dims()
+    width = Formula(e, along).filled(1).of(tensor.ReduceSumOp, axes=[0])
+    rows = Formula(e, down).of(tensor.UnsqueezeOp, axes=[1]) * width
+    front = [axis, *(a for a in range(rank) if a != axis)]
+    x = e.add(tensor.PermuteOp(x, front)) if axis else x
+    x = e.add(tensor.GatherRowsOp(x, (rows + Formula(e, along)).value))
+    back = [*range(2, axis + 2), 0, 1, *range(axis + 2, rank + 1)]
+    return e.add(tensor.PermuteOp(x, back)) if axis else x
 
 
 def padded(

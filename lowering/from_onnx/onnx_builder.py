@@ -14,6 +14,7 @@ from xdsl.ir import Attribute, OpResult, SSAValue
 from ...dialects import tensor
 from ...dialects.inference import tensor_type
 from ...dialects.tensor.formula import Formula
+from ..ir_builder import parted
 from ..problems import ProblemError
 from .calls import Call, Results, UnknownValueError, Value, element_type
 from .sizes import Free, Size, reshape_target, show, static
@@ -132,7 +133,7 @@ class Builder(Values):
         target = [-1 if isinstance(size, Free) else size for size in joined]
         rows = self.add(tensor.ReshapeToOp(value, target))
         places = [self.arange(wanted[axis]) for axis in (first, second)]
-        return self.refine(self.parted(rows, first, *places), wanted)
+        return self.refine(parted(self, rows, first, *places), wanted)
 
     def permute(self, value: SSAValue, perm: Sequence[int]) -> SSAValue:
         """The axes in another order."""

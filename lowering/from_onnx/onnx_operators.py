@@ -7,6 +7,7 @@ from . import (
     rules_bits,
     rules_control,
     rules_conversion,
+    rules_deformed,
     rules_elementwise,
     rules_filling,
     rules_index,
@@ -29,10 +30,10 @@ from .rules_foreign import FOREIGN
 __all__ = ["FOREIGN", "REFUSED", "RULES"]
 
 _FILES = (
-    rules_activation, rules_bits, rules_control, rules_conversion, rules_elementwise, rules_filling,
-    rules_index, rules_linear, rules_pooling, rules_quantization, rules_recurrent, rules_reduction,
-    rules_regions, rules_resize, rules_sampling, rules_selection, rules_shape, rules_spectra,
-    rules_window,
+    rules_activation, rules_bits, rules_control, rules_conversion, rules_deformed,
+    rules_elementwise, rules_filling, rules_index, rules_linear, rules_pooling,
+    rules_quantization, rules_recurrent, rules_reduction, rules_regions, rules_resize,
+    rules_sampling, rules_selection, rules_shape, rules_spectra, rules_window,
 )  # fmt: skip
 
 RULES: dict[str, Rule] = {name: rule for file in _FILES for name, rule in file.RULES.items()}

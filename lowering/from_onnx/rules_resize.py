@@ -9,6 +9,7 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from fractions import Fraction
+from typing import cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -38,8 +39,8 @@ def _source(call: Call, out: int, size: int, scale: float, roi: Sequence[float])
     """
     mode = call.text("coordinate_transformation_mode", "half_pixel")
     is_nearest = call.text("mode", "nearest") == "nearest"
-    x, length = np.arange(out, dtype=np.float32 if is_nearest else np.float64), size * scale
-    scale = np.float32(scale) if is_nearest else scale
+    real = np.float32 if is_nearest else np.float64
+    x, length, scale = np.arange(out, dtype=real), size * scale, cast("float", real(scale))
     if mode == "asymmetric":
         return x / scale
     if mode == "half_pixel":

@@ -42,7 +42,7 @@ def _cubic(distance: Formula) -> Formula:
     return (d > 1).choose(far, near)
 
 
-def _taps(
+def taps(
     x: Formula, size: int, mode: str, pad: Callable[[Formula], Formula], *, is_zero: bool
 ) -> list[Tap]:
     """What one axis is read at, for places x in elements."""
@@ -55,15 +55,15 @@ def _taps(
             weighed = [(base + k, _cubic(part - k)) for k in (-1, 0, 1, 2)]
         else:
             weighed = [(base, 1 - part), (base + 1, part)]
-    taps: list[Tap] = []
+    found: list[Tap] = []
     for place, weight in weighed:
         # Cubic windows reach outside; padding holds for each of their elements.
         there = pad(place) if mode == "cubic" else place
         if is_zero:
             inside = abs(there * 2 - (size - 1)).compare("le", size - 1)
             weight = inside.choose(weight, 0)
-        taps.append((there.maximum(0).minimum(size - 1), weight))
-    return taps
+        found.append((there.maximum(0).minimum(size - 1), weight))
+    return found
 
 
 def _grid_sample(e: Builder, call: Call) -> SSAValue:
@@ -92,7 +92,7 @@ def _grid_sample(e: Builder, call: Call) -> SSAValue:
             return v if padding == "zeros" else v.maximum(0).minimum(size - 1)
 
         place = place if mode == "cubic" else pad(place)
-        axes.insert(0, _taps(place, size, mode, pad, is_zero=padding == "zeros"))
+        axes.insert(0, taps(place, size, mode, pad, is_zero=padding == "zeros"))
     flat = Formula(e, e.reshape(x, (batch, channels, math.prod(image))))
     total: Formula | None = None
     for (place, weight), *others in itertools.product(*axes):

@@ -16,6 +16,7 @@ from torch.fx import Node
 from xdsl.ir import BlockArgument, SSAValue
 
 from ...dialects import tensor
+from ...dialects.tensor.formula import Formula
 from ...ir.arrays import Array
 from ..from_onnx import sizes as onnx_sizes
 from ..from_onnx.calls import AttributeValue, tensor_of
@@ -277,6 +278,37 @@ def _stacked(
     return value
 
 
+def _roi_align(e: Builder, call: Call) -> SSAValue:
+    """The operator of torchvision, whose boxes have their image in front."""
+    rois, count = Formula(e, e.value(call["rois"])), e.sizes(call["rois"])[0]
+    images = rois.cut(1, 0, 1).of(tensor.SqueezeOp, axes=[1]).value
+    attributes: Attributes = {
+        "mode": "avg", "spatial_scale": call.number("spatial_scale"),
+        "output_height": call.integer("pooled_height"),
+        "output_width": call.integer("pooled_width"),
+        "sampling_ratio": call.integer("sampling_ratio"),
+        "coordinate_transformation_mode":
+            "half_pixel" if call.flag("aligned") else "output_half_pixel",
+    }  # fmt: skip
+    boxes = sized(e, rois.cut(1, 1, 5).value, (count, 4))
+    return same(e, "RoiAlign", [call["input"], boxes, sized(e, images, (count,))], attributes)[0]
+
+
+def _deform_conv(e: Builder, call: Call) -> SSAValue:
+    """The operator of torchvision."""
+
+    def pair(name: str) -> list[int]:
+        return [call.integer(f"{name}_h"), call.integer(f"{name}_w")]
+
+    attributes: Attributes = {
+        "strides": pair("stride"), "pads": pair("pad") * 2, "dilations": pair("dilation"),
+        "group": call.integer("groups"), "offset_group": call.integer("offset_groups"),
+    }  # fmt: skip
+    mask = call["mask"] if call.flag("use_mask") else None
+    operands = [call["input"], call["weight"], call["offset"], call["bias"], mask]
+    return same(e, "DeformConv", operands, attributes)[0]
+
+
 _AREA: Attributes = {"antialias": 1, "exclude_outside": 1, "cubic_coeff_a": -0.5}
 """Antialiased, as in the library PIL: only elements inside the image count."""
 
@@ -300,10 +332,12 @@ RULES: dict[str, Rule] = {
 """By the name of the operator in the namespace `aten`."""
 
 LAYERS: dict[str, Rule] = {
+    "torchvision::deform_conv2d": _deform_conv,
+    "torchvision::roi_align": _roi_align,
     **dict.fromkeys(OF_LENGTHS, _recurrent),
     **dict.fromkeys(
         (f"{NAMESPACE}::rows", f"{NAMESPACE}::steps"),
         lambda e, call: e.reshape(e.value(call["self"]), e.sizes(call["self"]), call.sizes),
     ),
 }
-"""By the name of the operator; what sequences of several lengths become."""
+"""By the name of the operator; also what sequences of several lengths become."""

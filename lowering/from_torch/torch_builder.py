@@ -337,7 +337,7 @@ class Builder(ir_builder.Builder):
                 raise
             rows = self.reshape(value, sizes, _joined(wanted, axis))
             places = [self.arange(size) for size in wanted[axis : axis + 2]]
-            return refined(self.parted(rows, axis, *places), wanted)
+            return refined(ir_builder.parted(self, rows, axis, *places), wanted)
         result = refined(self.add(tensor.ReshapeToOp(value, target)), wanted)
         self.sources[result] = (value, sizes)
         return result

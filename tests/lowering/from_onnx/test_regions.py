@@ -1,4 +1,4 @@
-"""Regions of images that boxes name, beside ONNX Runtime: inside, outside and across the border."""
+"""Regions and deformed windows beside ONNX Runtime: inside, outside and across borders."""
 
 from __future__ import annotations
 
@@ -41,3 +41,21 @@ def test_regions_of_images(bench: Any, mode: str, way: str) -> None:
 def test_samples_that_depend_on_boxes(bench: Any) -> None:
     with pytest.raises(UnsupportedError, match="depends on values; give a 'sampling_ratio'"):
         from_onnx(aligned(bench))
+
+
+def test_deformed_windows(bench: Any) -> None:
+    random = np.random.default_rng(5)
+    offsets = random.normal(size=(2, 2 * 2 * 6, 4, 5)) * 3
+    inputs = {
+        "x": random.normal(size=(2, 8, 7, 9)).astype(np.float32),
+        "o": np.concatenate([offsets[:1].round(), offsets[1:]]).astype(np.float32),
+        "m": random.random((2, 2 * 6, 4, 5)).astype(np.float32),
+    }
+    weights = {"w": random.normal(size=(8, 2, 3, 2)), "b": random.normal(size=8)}
+    node = helper.make_node(
+        "DeformConv", ["x", "w", "o", "b", "m"], ["y"], kernel_shape=[3, 2], strides=[2, 2],
+        pads=[1, 0, 1, 2], dilations=[1, 1], group=4, offset_group=2,
+    )  # fmt: skip
+    types = {name: (np.float32, ("N", *value.shape[1:])) for name, value in inputs.items()}
+    known = {name: value.astype(np.float32) for name, value in weights.items()}
+    bench.check(bench.model([node], types, ["y"], known, opset=19), inputs)
