@@ -2,8 +2,9 @@
 
 `graph` is the result, with its size, depth, widths and matrix; `search` looks for a small one, with
 `bit_rows` and `factoring` (greedy sharing of pairs) and `emission` (from there to adders);
-`integers` makes products with weights of several bits from products with trits, `retiming` says
-when adders with registers behind them work. Not here: the IR (`optimize_adder_graph`) and hardware
+`integers` makes products with weights of several bits from products with trits, or from multiples
+with the fewest adders (`constants`); `retiming` says when adders with registers behind them work.
+Not here: the IR (`optimize_adder_graph`) and hardware
 (lowering).
 """
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
+from heapq import heapify, heappop, heappush
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,6 +13,10 @@ from ...ir.arrays import Array
 
 Node = tuple[int, int, int, int]
 """(a, b, sign, shift): the value v[a] + sign·(v[b] · 2^shift)."""
+
+
+Term = tuple[int, int, int]
+"""A value, its sign, and the power of two that it is multiplied by."""
 
 
 @dataclass(frozen=True)
@@ -121,3 +126,49 @@ class AdderGraph:
             if sign:
                 result[:, j] = sign * values[value]
         return result
+
+
+class Sums:
+    """Adds terms, behind nodes that there are; what is added twice is added once."""
+
+    def __init__(self, inputs: int, nodes: Iterable[Node] = ()) -> None:
+        self.inputs = inputs
+        self.nodes = list(nodes)
+        self.known: dict[Node, int] = {}
+        self.depths = AdderGraph(inputs, tuple(self.nodes), ()).depths()
+
+    def narrow(self, terms: Iterable[Term]) -> Term:
+        """The sum of terms, those of near places first; 0 of none."""
+        terms = sorted(terms, key=_place)
+        while len(terms) > 1:
+            pairs = zip(terms[::2], terms[1::2], strict=False)
+            rest = terms[-1:] if len(terms) % 2 else []
+            terms = [self._pair(low, high) for low, high in pairs] + rest
+        return terms[0] if terms else (0, 0, 0)
+
+    def flat(self, terms: Iterable[Term]) -> Term:
+        """The sum of terms, the least deep first; 0 of none."""
+        heap = [(self.depths[term[0]], _place(term), term) for term in terms]
+        heapify(heap)
+        while len(heap) > 1:
+            low, high = sorted((heappop(heap)[2], heappop(heap)[2]), key=_place)
+            term = self._pair(low, high)
+            heappush(heap, (self.depths[term[0]], _place(term), term))
+        return heap[0][2] if heap else (0, 0, 0)
+
+    def added(self, a: int, b: int, sign: int, shift: int) -> int:
+        """The value of a node."""
+        node = a, b, sign, shift
+        if node not in self.known:
+            self.known[node] = self.inputs + len(self.nodes)
+            self.nodes.append(node)
+            self.depths.append(1 + max(self.depths[a], self.depths[b]))
+        return self.known[node]
+
+    def _pair(self, low: Term, high: Term) -> Term:
+        value = self.added(low[0], high[0], low[1] * high[1], high[2] - low[2])
+        return value, low[1], low[2]
+
+
+def _place(term: Term) -> int:
+    return term[2]

@@ -3,8 +3,9 @@
 Each weight becomes signed digits (a few signs with shifts), and the digits of one place a matrix of
 trits of their own. The columns of all these matrices are one product with trits, whose sums are
 shared wherever the search for trits finds it; the sums of a column are then added at their places.
-After Hartley 1996 (canonical signed digits, common parts of several constants). Not here: the
-search for products with trits (`search`).
+After Hartley 1996 (canonical signed digits, common parts of several constants). Where there are few
+inputs or few outputs, multiples without common sums may take less. Not here: the search for
+products with trits (`search`), and that for multiples (`constants`).
 """
 
 from __future__ import annotations
@@ -12,8 +13,10 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from .graph import AdderGraph, InputRange, Node
-from .search import optimize_matrix
+from ...ir.errors import LoweringError
+from .constants import constant_graph
+from .graph import AdderGraph, InputRange, Sums
+from .search import WORK, optimize_matrix
 
 
 def digit_planes(matrix: NDArray[np.int64]) -> NDArray[np.int8]:
@@ -65,44 +68,32 @@ def optimize_integers(
     )
     if len(planes) == 1:
         return trits, shifts
-    nodes: list[Node] = list(trits.nodes)
-    adding = _Adding(trits.inputs, nodes)
-    outputs = [
-        adding.total([(*trits.outputs[place * count + n], place) for place in range(len(planes))])
-        for n in range(count)
-    ]
-    return AdderGraph(trits.inputs, tuple(nodes), tuple(outputs)), shifts
+    sums = Sums(trits.inputs, trits.nodes)
+    outputs: list[tuple[int, int]] = []
+    for n in range(count):
+        places = enumerate(trits.outputs[n::count])
+        terms = [(value, sign, place) for place, (value, sign) in places if sign]
+        outputs.append(sums.narrow(terms)[:2])
+    graph = AdderGraph(trits.inputs, tuple(sums.nodes), tuple(outputs))
+    odd = matrix >> np.array(shifts, np.int64)
+    few = constant_graph(odd, graph.adders + 1, time_budget * WORK)
+    if few is not None and (max_depth is None or few.depth <= graph.depth):
+        given = inputs or InputRange.of_bits(8)
+        if _size(few, cost, given) < _size(graph, cost, given):
+            graph = few
+    if not np.array_equal(graph.matrix(), odd):
+        raise LoweringError("the adder graph does not expand back to its matrix; please report it")
+    return graph, shifts
+
+
+def _size(graph: AdderGraph, cost: str, inputs: InputRange) -> tuple[int, int]:
+    """What is to be small, and what among equals."""
+    if cost == "bits":
+        return graph.bits(inputs), graph.adders
+    return graph.depth if cost == "depth" else 0, graph.adders
 
 
 def common_shifts(matrix: NDArray[np.int64]) -> list[int]:
     """For each column how often all of its numbers can be halved."""
     bits: list[int] = np.bitwise_or.reduce(np.abs(matrix), axis=0).tolist()
     return [(b & -b).bit_length() - 1 if b else 0 for b in bits]
-
-
-class _Adding:
-    """Adds sums at their places; what is added twice is added once."""
-
-    def __init__(self, inputs: int, nodes: list[Node]) -> None:
-        self.inputs = inputs
-        self.nodes = nodes
-        self.known: dict[Node, int] = {}
-
-    def total(self, terms: list[tuple[int, int, int]]) -> tuple[int, int]:
-        """The value and its sign of terms (value, sign, place), the first with place 0."""
-        terms = [term for term in terms if term[1]]
-        if not terms:
-            return 0, 0
-        while len(terms) > 1:
-            pairs = zip(terms[::2], terms[1::2], strict=False)
-            rest = terms[-1:] if len(terms) % 2 else []
-            terms = [self._pair(low, high) for low, high in pairs] + rest
-        ((value, sign, _),) = terms
-        return value, sign
-
-    def _pair(self, low: tuple[int, int, int], high: tuple[int, int, int]) -> tuple[int, int, int]:
-        node = (low[0], high[0], low[1] * high[1], high[2] - low[2])
-        if node not in self.known:
-            self.known[node] = self.inputs + len(self.nodes)
-            self.nodes.append(node)
-        return self.known[node], low[1], low[2]
