@@ -35,6 +35,8 @@ def _plus(e: Builder, x: SSAValue, bias: SSAValue | None) -> SSAValue:
 def _linear(e: Builder, call: Call) -> SSAValue:
     x, weight = e.value(call["input"]), call["weight"]
     bias = e.optional(call.optional("bias"))
+    if len(e.sizes(weight)) == 1:  # one output, without an axis
+        return _matmul_of(e, call["input"], weight, bias)
     if e.known(weight) is None:
         return _plus(e, e.add(tensor.MatmulOp(x, e.permute(e.value(weight), [1, 0]))), bias)
     return linear_with(e, x, e.weight(x, weight, transposed), bias)

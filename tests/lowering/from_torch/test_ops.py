@@ -166,6 +166,15 @@ def test_shapes(check: Any) -> None:
     check.all_same(SHAPES, (torch.randn(2, 4, 6, 6),), (torch.randn(5, 4, 6, 6),))
 
 
+def test_linear_layers_with_one_output_without_an_axis(check: Any) -> None:
+    weight, bias = torch.randn(6), torch.tensor(2.0)
+    functions = {
+        "known": lambda x: functional.linear(x, weight, bias),
+        "computed": lambda x: functional.linear(x, x[0, 0]),
+    }
+    check.all_same(functions, (torch.randn(2, 4, 6),), (torch.randn(3, 4, 6),))
+
+
 def written(x: Tensor) -> Tensor:
     """Slices that are changed in place."""
     y = x.clone()
