@@ -52,6 +52,7 @@ def circuit_stage(options: VerilogOptions) -> Stage:
 def circuit_options(options: VerilogOptions) -> str:
     """Options of `convert-ternary-to-hw`, as text."""
     device, width = device_of(options), options.stream_width or (32 if options.ip else None)
+    is_merging = tool_for(options) not in ("vivado", "yosys")
     return _given(
         {
             "pipeline": options.pipeline,
@@ -62,7 +63,8 @@ def circuit_options(options: VerilogOptions) -> str:
             "clock": options.clock,
             "device": None if device is None else device.grade,
             "stream-width": width if board_of(options) is None else 8,
-            "plain-sums": None if tool_for(options) in ("vivado", "yosys") else "true",
+            "plain-sums": "true" if is_merging else None,
+            "rows": "false" if is_merging and device is None else None,
         }
     )
 

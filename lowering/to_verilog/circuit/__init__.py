@@ -103,6 +103,10 @@ class ConvertTernaryToHwPass(ModulePass):
     plain_sums: bool = False
     """Write sums of sums of one cycle as sums: most tools keep them apart or make them smaller."""
 
+    rows: bool = True
+    """Let products be rows of look-up tables where the family has primitives for them: elsewhere, in
+    plain Verilog, they are larger than adders."""
+
     keep_function: bool = False
     """Leave `@forward` beside the circuit, as what a test compares with."""
 
@@ -141,7 +145,7 @@ class ConvertTernaryToHwPass(ModulePass):
         function = entry_function(module, "forward")
         split_products(function)
         clock = None if self.clock is None else float(self.clock)
-        pacing = Pacing(self.pipeline, clock, self.device, self.plain_sums)
+        pacing = Pacing(self.pipeline, clock, self.device, self.plain_sums, self.rows)
         search = Search(self.cost, float(self.time_budget), self.max_depth)
         options = BuildOptions(pacing, search, self.stream_width or 0)
         return Conversion(module, function, self.input_bits, options)

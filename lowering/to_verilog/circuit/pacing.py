@@ -9,7 +9,6 @@ from dataclasses import dataclass
 from functools import cached_property
 from math import log2
 
-from ....dialects.fabric import INPUTS as ROW_INPUTS
 from ....ir.errors import OptionError
 from ..estimate.families import Kind, delay, family_of
 
@@ -51,12 +50,14 @@ class Pacing:
         clock: in MHz: as few registers as let no path take longer than its period.
         device: the family whose delays count, and whose look-up tables the circuit is made for.
         plain_sums: whether synthesis may merge sums of sums of one cycle.
+        rows: whether the tool makes a family's primitives of `fabric.row`.
     """
 
     levels: int = 1
     clock: float | None = None
     device: str = DEVICE
     plain_sums: bool = False
+    rows: bool = True
 
     def __bool__(self) -> bool:
         return bool(self.levels) or self.clock is not None
@@ -141,7 +142,7 @@ class Pacing:
     def has_rows(self, readers: int = 1) -> bool:
         """Whether the fabric has `fabric.row`, and one of bits with so many readers takes no more
         than a period."""
-        if self.lut_inputs < ROW_INPUTS:
+        if not (self.rows and family_of(self.device).macro):
             return False
         if self.clock is None:
             return True

@@ -118,3 +118,27 @@ def test_sums_are_plain_where_the_tool_wants_them(small: ModuleOp) -> None:
         assert ("1'd0} - " in core) == differences
         found.append(run_verilog(artifact, [x])[1][0])
     assert all(np.array_equal(y, found[0]) for y in found)
+
+
+@pytest.mark.usefixtures("iverilog")
+def test_rows_are_made_for_families_that_have_them(program: Callable[..., ModuleOp]) -> None:
+    """Other tools get adders, and the same results."""
+    text = """func.func @forward(%x: tensor<?x24xi8>) -> tensor<?x32xi32> {
+  %w = ternary.parameter "w" : tensor<24x32x!ternary.trit>
+  %y = ternary.matmul %x, %w : tensor<?x24xi8>, tensor<24x32x!ternary.trit> -> tensor<?x32xi32>
+  func.return %y : tensor<?x32xi32>
+}"""
+    rng = np.random.default_rng(4)
+    x, w = rng.integers(-8, 8, (20, 24)), rng.integers(-1, 2, (24, 32), np.int8)
+    options = {"vectors": 2, "time_budget": 0.02, "input_bits": 4}
+    for more, rows in (
+        ({}, True),
+        ({"tool": "vivado"}, True),
+        ({"tool": "quartus"}, False),
+        ({"tool": "none"}, False),
+        ({"tool": "lattice"}, False),
+        ({"device": "ecp5-25"}, False),
+    ):
+        artifact = compile_to_target(program(text, {"w": w}), "verilog", options | more)
+        assert ("TRITON_CARRY8" in artifact.text("rtl/network_core.v")) == rows
+        assert np.array_equal(run_verilog(artifact, [x])[1][0], x @ w)
