@@ -104,8 +104,8 @@ class ConvertTernaryToHwPass(ModulePass):
     """Write sums of sums of one cycle as sums: most tools keep them apart or make them smaller."""
 
     rows: bool = True
-    """Let products be rows of look-up tables where the family has primitives for them: elsewhere, in
-    plain Verilog, they are larger than adders."""
+    """Let products be rows of look-up tables where the family has primitives for them: elsewhere,
+    in plain Verilog, they are larger than adders."""
 
     keep_function: bool = False
     """Leave `@forward` beside the circuit, as what a test compares with."""

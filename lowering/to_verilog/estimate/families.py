@@ -65,7 +65,7 @@ class Family:
         paired: a cell has one look-up table and one register, which takes the table's output or
             leaves it unused.
         macro: what is defined for a family with primitives for rows, see `templates/row.v`; others
-            have no rows, as a site with one output beside its carry makes no more than one bit fewer.
+            have none, as a site with one output beside its carry makes no more than one bit fewer.
         nextpnr: its flags for a device.
         packages: what it calls packages, by how order numbers begin with them.
         clock: in MHz, of boards, where nobody says; 0 without an open route to a bitstream.
