@@ -143,6 +143,8 @@ def _resize(e: Builder, call: Call) -> SSAValue:
 
 def _times(e: Builder, size: Size, factor: np.floating) -> Size:
     """What a factor makes of a size, in its precision."""
+    if not 0 < factor < 1 << 31:
+        raise ProblemError(f"its scale {factor} is no positive number below 2^31")
     if isinstance(size, Free):
         return size * int(factor) if factor.is_integer() else e.unknown_size()
     return math.floor(factor.dtype.type(size) * factor)

@@ -155,7 +155,7 @@ def _summary(coverage: Coverage, made_of: dict[str, frozenset[str]]) -> list[str
         f"types of the standard but text. {len({*own.values()})} operators have tests of their "
         f"own; {len(whole)} of them pass all of these. Every operator of the standard's own domain "
         "is read but those of text, random numbers and compressed images, and "
-        "`DeformConv`, `MaxRoiPool` and `TfIdfVectorizer`.",
+        "`MaxRoiPool` and `TfIdfVectorizer`.",
         "",
         f"In {len(coverage.known)} of the tests that pass, inputs such as axes and sizes must be "
         "known before the program runs, and became constants of it. In "

@@ -17,7 +17,7 @@ TRAINING = "ai.onnx.preview.training"
 @pytest.mark.parametrize(
     ("domain", "op"),
     [
-        ("", "DeformConv"),
+        ("", "MaxRoiPool"),
         ("", "TfIdfVectorizer"),
         ("ai.onnx.ml", "TreeEnsemble"),
         (TRAINING, "Adam"),

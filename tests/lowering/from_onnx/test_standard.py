@@ -58,7 +58,7 @@ def test_the_backend_runs_on_the_cpu_alone() -> None:
     assert not reference_backend().supports_device("CUDA")
 
 
-LEFT_OUT = {"DeformConv", "MaxRoiPool", "TfIdfVectorizer"}
+LEFT_OUT = {"MaxRoiPool", "TfIdfVectorizer"}
 """Operators of the standard that serve no ternary or spiking network."""
 
 
