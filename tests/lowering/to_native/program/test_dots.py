@@ -207,6 +207,7 @@ def test_instructions(name: str, recipe: str, instruction: str) -> None:
     assert instruction in str(module)
 
 
+@pytest.mark.usefixtures("users_code")
 def test_products_are_halved_and_packed_by_few_instructions() -> None:
     module, _ = _module(CASES["1x1"])
     options = {"cpu": "x86-64-v3", "triple": "x86_64-linux-gnu", "form": "assembly"}
