@@ -15,11 +15,12 @@ from xdsl.ir import SSAValue
 
 from ...dialects import tensor
 from ...dialects.tensor.formula import Formula
-from ..problems import ProblemError
+from ..problems import ProblemError, refuse
 from .onnx_builder import Builder, Call, Rule
 from .rules_sampling import taps
 from .rules_shape import check_size
 from .sizes import static
+from .windows import Window, image_of
 
 
 def _deformed(e: Builder, call: Call) -> SSAValue:
@@ -28,20 +29,22 @@ def _deformed(e: Builder, call: Call) -> SSAValue:
         raise ProblemError(f"its image has rank {e.rank(x)}; only images of two axes are read")
     groups, parts = call.integer("group", 1), call.integer("offset_group", 1)
     outputs, depth, *kernel = static(e.sizes(weight), "weight")
-    strides, dilations = (call.integers(name, [1, 1]) for name in ("strides", "dilations"))
-    pads = call.integers("pads", [0] * 4)
-    batch, channels = e.sizes(x)[0], depth * groups
-    image, out = static(e.sizes(x)[2:], "image"), static(e.sizes(call[2])[2:], "offsets")
+    refuse(min(groups, parts) < 1, f"it has {groups} groups, and {parts} of offsets")
+    batch, channels, image = e.sizes(x)[0], depth * groups, static(e.sizes(x)[2:], "image")
+    window = Window(call, kernel, image_of(e, x))
+    out = window.counts()
+    if e.sizes(call[2])[2:] != (*out,):
+        raise ProblemError(f"its offsets have the sizes {e.sizes(call[2])}, for places {out}")
     count, places = math.prod(kernel), math.prod(out)
     check_size([count, places, channels])
     # Offsets are [batch, part, element of the window, axis, place].
     offsets = Formula(e, e.reshape(call[2], (batch, parts, count, 2, places)))
     axes = list[list[tuple[Formula, Formula]]]()
     for axis, size in enumerate(image):
-        start = np.arange(out[axis]) * strides[axis] - pads[axis]
+        start = np.arange(out[axis]) * window.strides[axis] - window.low[axis]
         along = [1 - axis, axis]
         steps = np.expand_dims(start, along[0]) + np.zeros(out)
-        element = np.expand_dims(np.arange(kernel[axis]) * dilations[axis], along[0])
+        element = np.expand_dims(np.arange(kernel[axis]) * window.dilation[axis], along[0])
         elements = (element + np.zeros(kernel)).reshape(-1, 1)
         at = offsets.cut(3, axis, axis + 1).value
         at = e.reshape(at, (batch, parts, count, places))

@@ -26,17 +26,6 @@ MOST_OFFSETS = 4096
 """Windows that are taken apart have at most this many elements."""
 
 
-def _counts(e: Builder, x: SSAValue, window: Window) -> list[int]:
-    """How many windows there are along each axis of the padded x."""
-    sizes = static(e.sizes(x)[2:], "image")
-    counts = [
-        (size - span) // stride + 1
-        for size, span, stride in zip(sizes, window.spans, window.strides, strict=True)
-    ]
-    refuse(min(counts, default=1) < 1, f"its window {window.kernel} does not fit {sizes}")
-    return counts
-
-
 def _part(e: Builder, x: SSAValue, window: Window, axis: int, offset: int, count: int) -> SSAValue:
     """The elements at one place of the windows along one spatial axis."""
     start, stride = offset * window.dilation[axis], window.strides[axis]
@@ -45,7 +34,7 @@ def _part(e: Builder, x: SSAValue, window: Window, axis: int, offset: int, count
 
 def combined(e: Builder, x: SSAValue, window: Window, kind: Binary) -> SSAValue:
     """All elements of each window of the padded x joined by an op, axis by axis."""
-    counts = _counts(e, x, window)
+    counts = window.counts()
     refuse(sum(window.kernel) > MOST_OFFSETS, f"its window {window.kernel} is too large")
     for axis, (length, count) in enumerate(zip(window.kernel, counts, strict=True)):
         joined = _part(e, x, window, axis, 0, count)
@@ -58,7 +47,7 @@ def combined(e: Builder, x: SSAValue, window: Window, kind: Binary) -> SSAValue:
 def _parts(e: Builder, x: SSAValue, window: Window) -> list[SSAValue]:
     """For each place in the window the elements of the padded x that are there."""
     refuse(math.prod(window.kernel) > MOST_OFFSETS, f"its window {window.kernel} is too large")
-    counts, parts = _counts(e, x, window), list[SSAValue]()
+    counts, parts = window.counts(), list[SSAValue]()
     for offsets in cross(*(range(k) for k in window.kernel)):
         part = x
         for axis, offset in enumerate(offsets):

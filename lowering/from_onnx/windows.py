@@ -6,7 +6,7 @@ import math
 
 from xdsl.ir import SSAValue
 
-from ..problems import ProblemError
+from ..problems import ProblemError, refuse
 from .onnx_builder import Builder, Call
 from .rules_shape import check_size
 from .sizes import Size, static
@@ -41,6 +41,18 @@ class Window:
     def spans(self) -> list[int]:
         """How many elements of the image a window spans."""
         return [d * (k - 1) + 1 for k, d in zip(self.kernel, self.dilation, strict=True)]
+
+    def counts(self) -> list[int]:
+        """How many windows there are along each axis of the image, which is known."""
+        sizes, pads = static(self.image, "image"), self.pads()
+        counts = [
+            (size + low + high - span) // stride + 1
+            for size, low, high, span, stride in zip(
+                sizes, pads[: len(sizes)], pads[len(sizes) :], self.spans, self.strides, strict=True
+            )
+        ]
+        refuse(min(counts, default=1) < 1, f"its window {self.kernel} does not fit {sizes}")
+        return counts
 
     def _same(self, upper: bool) -> None:
         sizes = static(self.image, "image")

@@ -136,10 +136,9 @@ class _Search:
             self._take(step[1])
             wanted.remove(abs(self.values[-1]))
         spare = steps - (len(self.steps) - start) - len(wanted)
-        if not wanted or self.left < 0:
-            if not wanted:
-                return True
-        elif spare > 0:
+        if not wanted:
+            return True
+        if self.left >= 0 and spare > 0:
             between = self._reached()
             if spare == 1:
                 helpful = set[int]().union(*map(self._before, wanted))

@@ -59,3 +59,22 @@ def test_deformed_windows(bench: Any) -> None:
     types = {name: (np.float32, ("N", *value.shape[1:])) for name, value in inputs.items()}
     known = {name: value.astype(np.float32) for name, value in weights.items()}
     bench.check(bench.model([node], types, ["y"], known, opset=19), inputs)
+
+
+@pytest.mark.parametrize(
+    ("attributes", "message"),
+    [
+        ({"strides": [2, 1]}, "for places"),
+        ({"strides": [1]}, "its strides, dilations or pads differ"),
+        ({"dilations": [0, 1]}, "must be at least 1"),
+        ({"group": 0}, "it has 0 groups"),
+    ],
+)
+def test_deformed_windows_that_do_not_fit(
+    bench: Any, attributes: dict[str, Any], message: str
+) -> None:
+    node = helper.make_node("DeformConv", ["x", "w", "o"], ["y"], **attributes)
+    types = {"x": (np.float32, (1, 4, 6, 6)), "o": (np.float32, (1, 18, 4, 4))}
+    weights = {"w": np.ones((6, 4, 3, 3), np.float32)}
+    with pytest.raises(UnsupportedError, match=message):
+        from_onnx(bench.model([node], types, ["y"], weights, opset=19))
