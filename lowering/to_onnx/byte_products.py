@@ -10,6 +10,7 @@ images of one pixel, since QLinearMatMul has no bias.
 
 from __future__ import annotations
 
+from dataclasses import replace
 from math import prod
 from typing import NamedTuple
 
@@ -21,6 +22,7 @@ from ...dialects import tensor
 from ...dialects.inference import tensor_type
 from ...dialects.shapes import DYNAMIC
 from ..to_tflite.integer_patterns import (
+    WIDE,
     Rescaled,
     Scaled,
     Weighted,
@@ -52,11 +54,13 @@ def byte_product(e: Writer, op: tensor.RequantizeOp) -> bool:
     """Write the layer that ends in `op`; whether it could be."""
     scaled = rescaled(op.result)
     layer = None if scaled is None else _layer(op, scaled.source)
-    if scaled is None or layer is None or (scaled.multipliers <= 0).any():
+    if scaled is None or layer is None or (scaled.multipliers < 0).any():
         return False
     channels = _channels(layer)
     if scaled.multipliers.size not in (1, channels):
         return False
+    if scaled.multipliers.size == channels:
+        layer, scaled = _settled(layer, scaled, channels)
     low, high = _reach(layer, channels)
     if max(-low.min(initial=0), high.max(initial=0)) >= 1 << 30:
         return False
@@ -140,6 +144,29 @@ def _reach(layer: Weighted, channels: int) -> tuple[Array, Array]:
     bias = np.zeros(channels, np.int64) if layer.bias is None else layer.bias.astype(np.int64)
     low, high = np.minimum(*ends).sum(axis=1) + bias, np.maximum(*ends).sum(axis=1) + bias
     return low, high
+
+
+def _settled(layer: Weighted, scaled: Rescaled, channels: int) -> tuple[Weighted, Rescaled]:
+    """The same results; one that all sums of a channel share is its bias, without weights.
+
+    The scales of such channels may be as small as 0, their biases as large as i32.
+    """
+    low, high = _reach(layer, channels)
+    least, most = (rescaled_sums(scaled, ends[:, None])[:, 0] for ends in (low, high))
+    same = (least == most) & (low >= WIDE[0]) & (high <= WIDE[1])
+    if not same.any():
+        return layer, scaled
+    along = (-1, 1, 1, 1) if isinstance(layer.op, tensor.ConvOp) else (1, -1)
+    weight = np.where(same.reshape(along), 0, layer.weight).astype(np.int8)
+    bias = 0 if layer.bias is None else layer.bias
+    bias = np.where(same, least - scaled.zero, bias).astype(np.int32)
+    numbers = [
+        np.where(same, one, part)
+        for part, one in ((scaled.multipliers, 1 << 30), (scaled.exponents, 1))
+    ]
+    return replace(layer, weight=weight, bias=bias), replace(
+        scaled, multipliers=numbers[0], exponents=numbers[1]
+    )
 
 
 def _steps(scaled: Rescaled, low: Array, high: Array) -> Steps:

@@ -444,6 +444,30 @@ def test_pads_are_those_of_the_convolution(bench: Any) -> None:
     assert kinds["QLinearConv"] + kinds["int8.conv"] == 1
 
 
+@pytest.mark.parametrize("kind", ["CONV_2D", "DEPTHWISE_CONV_2D"])
+def test_channels_of_one_result_are_a_bias(bench: Any, kind: str) -> None:
+    """Channels that training switched off: scales beside 0, for which LiteRT's multiplier is 0, and
+    biases as large as i32; the others keep their operators.
+    """
+    here, random = bench.grid(0.05, -128), np.random.default_rng(4)
+    scales = np.array([1e-10, 3e-9, 0.01, 1e-12, 0.004, 2e-8, 0.01, 0.02], np.float32)
+    most = 2**31 - 400_000
+    bias = np.array([-most, most, 300, most, -700, 2**30 + 5, -(2**27), 0], np.int32)
+    axis = 3 if kind == "DEPTHWISE_CONV_2D" else 0
+    x = bench.tensor("x", (1, 5, 5, 8), INT8, here)
+    y = bench.tensor("y", (1, 5, 5, 8), INT8, bench.grid(0.1, -128))
+    levels = random.integers(-30, 31, (1 if axis else 8, 3, 3, 8)).astype(np.int8)
+    stored = [
+        bench.constant(levels, INT8, bench.grid(scales, 0, axis)),
+        bench.constant(bias, Element.INT32, bench.grid(scales * np.float32(0.05))),
+    ]
+    options = {**WINDOW, "padding": 0, "strideW": 1, "strideH": 1, "fusedActivationFunction": 1}
+    options |= {"depthMultiplier": 1} if axis else {}
+    data = bench.one_operator(kind, [x, *stored], [y], options)
+    values = random.integers(-128, 128, x.shape).astype(np.int8)
+    agrees(bench, data, [values], 15)
+
+
 def test_int8_weights_always(bench: Any) -> None:
     """Exact by the standard's own reference, whatever the processor at hand does."""
     from onnx.reference import ReferenceEvaluator
