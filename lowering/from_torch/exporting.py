@@ -169,7 +169,7 @@ def _traced(
 
     Where free sizes meet what no bound says, it is for those that do, and `conditions` says so.
     """
-    from torch._dynamo.exc import UserError
+    from torch._dynamo.exc import UserError, UserErrorType
 
     def trace() -> ExportedProgram:
         # Without free sizes any signature goes, also one that takes names it does not list.
@@ -195,8 +195,9 @@ def _traced(
     except TritonError:
         raise
     except _FAILURES as error:
-        if DATA_DEPENDENT_ERROR in str(error):
-            raise
+        kind = getattr(error, "error_type", None)
+        if DATA_DEPENDENT_ERROR in str(error) or kind is UserErrorType.CONSTRAINT_VIOLATION:
+            raise  # operators of PyTorch's own give the same sizes
         return trace()  # PyTorch's reason is about its own operators then
     return program if settled(program) else trace()
 

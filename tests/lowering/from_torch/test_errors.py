@@ -86,6 +86,19 @@ def test_sizes_that_the_module_fixes(function: Any) -> None:
         from_torch(Wrapped(function), x, dynamic={"x": {0: "N"}})
 
 
+def test_a_fixed_size_is_found_at_once() -> None:
+    """A module is exported once with a free batch, and once for the sizes of the example."""
+    calls: list[int] = []
+
+    def counted(x: Tensor) -> Tensor:
+        calls.append(1)
+        return torch.relu(x).view(2, -1) + torch.ones(2, 4)
+
+    with pytest.warns(TorchWarning, match="the sizes of the example alone"):
+        from_torch(nn.Sequential(nn.Linear(4, 4), Wrapped(counted)), torch.randn(2, 4))
+    assert len(calls) == 2
+
+
 @pytest.mark.parametrize(("example", "bound"), [(2, "N up to 3"), (6, "N from 4")])
 def test_a_module_that_goes_another_way_for_other_sizes(example: int, bound: str) -> None:
     """By default it comes in for the sizes of the example; a size that is asked for is bounded."""
