@@ -8,10 +8,16 @@ here: which files mean which (`rules_softmax`).
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
 from xdsl.dialects.builtin import f32, f64, i8, i32, i64
+from xdsl.ir import Attribute, Operation, SSAValue
 
 from ...dialects import tensor
+from ...dialects.elements import numpy_dtype
+from ...dialects.interpret import evaluate
+from ...dialects.parameters import dense_constant
 from ...dialects.tensor import shape as shapes
 from ...dialects.tensor.formula import Formula
 from ...ir.arrays import Array
@@ -34,6 +40,12 @@ _SUM_BITS = 19
 
 def softmax_by_default(x: Formula, scale: np.floating, beta: float) -> Formula:
     """The kernel that LiteRT takes by default, along the last axis; float32."""
+    if x.size(x.rank - 1) == 2:
+        return _of_two(x, lambda pairs: _by_default(pairs, scale, beta))
+    return _by_default(x, scale, beta)
+
+
+def _by_default(x: Formula, scale: np.floating, beta: float) -> Formula:
     axis = x.rank - 1
     steps = -scale * np.float32(beta) * np.arange(256, dtype=np.float32)
     table = Formula(x.writer, x.writer.numbers(np.exp(steps.astype(np.float64)), f32))
@@ -44,11 +56,19 @@ def softmax_by_default(x: Formula, scale: np.floating, beta: float) -> Formula:
 
 def softmax_by_reference(x: Formula, table: Array) -> Formula:
     """The reference kernel, along the last axis, of a `softmax_table`; a sum is below 2^12."""
+    if x.size(x.rank - 1) == 2:
+        return _of_two(x, lambda pairs: _by_reference(pairs, table))
+    return _by_reference(x, table)
+
+
+def _by_reference(x: Formula, table: Array) -> Formula:
     axis, below = x.rank - 1, _below(x)
     stored = Formula(x.writer, x.writer.numbers(table, i32))
     powers = stored.of(shapes.GatherRowsOp, below).convert(i64)
     parts = (powers + (1 << (_UNIT - _SUM_BITS) >> 1)) / (1 << (_UNIT - _SUM_BITS))
-    total = parts.of(tensor.ReduceSumOp, axes=[axis], keepdims=True).minimum((1 << _UNIT) - 1)
+    total = parts.of(tensor.ReduceSumOp, axes=[axis], keepdims=True)
+    if (x.size(axis) or 1 << _UNIT) >= 1 << (_UNIT - _SUM_BITS):
+        total = total.minimum((1 << _UNIT) - 1)
     # A sum of n bits by 2^(31 - n) is from a half to one.
     limits = total.array(np.left_shift(np.int64(1), np.arange(_SUM_BITS + 1, _UNIT)))
     missing = (total < limits).convert(i64).of(tensor.ReduceSumOp, axes=[axis], keepdims=True)
@@ -59,6 +79,41 @@ def softmax_by_reference(x: Formula, table: Array) -> Formula:
     units = Formula(x.writer, x.writer.numbers(powers_of_two * 2.0 ** -(_UNIT + 3), f64))
     scaled = shares.convert(f64) * units.of(shapes.GatherRowsOp, missing)
     return _levels(scaled + 0.5, x)
+
+
+def _of_two(x: Formula, kernel: Callable[[Formula], Formula]) -> Formula:
+    """A softmax of two numbers of 8 bits: the table of how far apart they are, from -255 to 255."""
+    apart, writer = np.arange(-255, 256), _Known()
+    least = -128 if x.element == i8 else 0
+    pairs = least + np.stack([apart.clip(min=0), (-apart).clip(min=0)], axis=1)
+    values = writer.known[kernel(Formula(writer, writer.numbers(pairs, x.element))).value]
+    wide, axes = x.convert(i32), [x.rank - 1]
+    most, low = (
+        wide.of(kind, axes=axes, keepdims=True) for kind in (tensor.ReduceMaxOp, tensor.ReduceMinOp)
+    )
+    return x.array(values[:, 0]).of(shapes.GatherRowsOp, (wide - low) - (most - wide) + 255)
+
+
+class _Known:
+    """Computes what it writes.
+
+    Attributes:
+        known: the values.
+    """
+
+    def __init__(self) -> None:
+        self.known: dict[SSAValue, Array] = {}
+
+    def add(self, op: Operation) -> SSAValue:
+        (result,) = evaluate(op, [self.known[value] for value in op.operands])
+        self.known[op.results[0]] = result
+        return op.results[0]
+
+    def number(self, value: float, element: Attribute) -> SSAValue:
+        return self.numbers(np.array(value), element)
+
+    def numbers(self, values: Array, element: Attribute) -> SSAValue:
+        return self.add(dense_constant(np.asarray(values).astype(numpy_dtype(element)), element))
 
 
 def softmax_table(scale: float, beta: float) -> Array:

@@ -50,16 +50,6 @@ def signed(e: Writer, name: str) -> str:
     return result
 
 
-def read_as_levels(value: SSAValue) -> bool:
-    """Whether all that reads a tensor of bytes takes its levels less their zero point."""
-    readers = [use.operation for use in value.uses]
-    return bool(readers) and all(
-        isinstance(op, tensor.ConvertOp)
-        or (isinstance(op, tensor.PadToOp) and read_as_levels(op.result))
-        for op in readers
-    )
-
-
 def byte_table(e: Writer, op: tensor.GatherRowsOp) -> bool:
     """Write the look-up of all values of bytes in a known table, by UINT8; whether it is one."""
     place, table = patterns.centred(op.indices), patterns.known(op.table)

@@ -18,7 +18,7 @@ from ...dialects.inference import tensor_type
 from ...dialects.parameters import constant_value
 from ...dialects.shapes import axes_behind
 from . import pairs
-from .byte_levels import centred, read_as_levels, signed
+from .byte_levels import centred, signed
 from .byte_means import byte_mean, float_mean
 from .byte_products import byte_product, byte_sum, factors_product, float_product
 from .byte_steps import within
@@ -46,17 +46,19 @@ def quantize(e: Writer, op: tensor.QuantizeOp) -> None:
     axis, rank = op.axis.value.data, tensor_type(op.input).get_num_dims()
     native = element is Element.INT8 or (element is Element.INT16 and e.opset >= 21)
     info = np.iinfo(element.dtype)
-    if element is Element.INT8 and not (scale_shape or zero_shape) and read_as_levels(op.result):
-        point = constant_of(op.zero_point)
-        if point is not None:
-            zero = e.constant((point.astype(np.int16) + SHIFT).astype(np.uint8), "zero_point")
-            made = e.node("QuantizeLinear", [x, scale, zero], Element.UINT8)
-            e.bind(op.result, signed(e, within(e, made, (low, high))))
-            return
+    point, levels = constant_of(op.zero_point), ""
+    if element is Element.INT8 and not (scale_shape or zero_shape) and point is not None:
+        moved = e.constant((point.astype(np.int16) + SHIFT).astype(np.uint8), "zero_point")
+        levels = within(e, e.node("QuantizeLinear", [x, scale, moved], Element.UINT8), (low, high))
     if native and scale_shape == zero_shape and (low, high) == (info.min, info.max):
         attributes = {"axis": axis} if scale_shape else {}
         inputs = [x, scale, zero]
-        e.bind(op.result, e.call("", "QuantizeLinear", inputs, element, attributes))
+        made = e.call("", "QuantizeLinear", inputs, element, attributes)
+        e.unsigned.update({made: levels} if levels else {})
+        e.bind(op.result, made)
+        return
+    if levels:
+        e.bind(op.result, signed(e, levels))
         return
     out = e.apply("Div", [x, e.along_axis(scale, scale_shape, axis, rank)])
     shift = e.along_axis(e.cast(zero, Element.FLOAT), zero_shape, axis, rank)

@@ -51,15 +51,17 @@ def reduce(e: Writer, op: tensor.ReduceSumOp) -> None:
 
 
 def sub(e: Writer, op: tensor.SubOp) -> None:
-    """Sub; how far bytes are below their largest from UINT8, without the 128 that cancel."""
-    largest, wide = op.lhs.owner, op.rhs.owner
-    if isinstance(largest, tensor.ReduceMaxOp) and largest.operand == op.rhs:
+    """Sub; bytes beside their largest or smallest from UINT8, without the 128 that cancel."""
+    for extreme, value in ((op.lhs.owner, op.rhs), (op.rhs.owner, op.lhs)):
+        if not isinstance(extreme, tensor.ReduceMaxOp | tensor.ReduceMinOp):
+            continue
+        wide = value.owner if extreme.operand == value else None
         levels = e.unsigned.get(e.value(wide.operand)) if isinstance(wide, tensor.ConvertOp) else ""
-        if levels and (element := e.element(e.value(op.rhs))) is Element.INT32:
-            x, rank = e.cast(levels, element), tensor_type(op.rhs).get_num_dims()
-            axes = [axis % rank for axis in largest.axes.get_values()]
-            most = reduce_axes(e, "ReduceMax", x, axes, bool(largest.keepdims.value.data))
-            e.bind(op.result, e.apply("Sub", [most, x]))
+        if levels and (element := e.element(e.value(value))) is Element.INT32:
+            x, rank = e.cast(levels, element), tensor_type(value).get_num_dims()
+            axes = [axis % rank for axis in extreme.axes.get_values()]
+            end = reduce_axes(e, _REDUCE[type(extreme)], x, axes, bool(extreme.keepdims.value.data))
+            e.bind(op.result, e.apply("Sub", [x, end] if value is op.lhs else [end, x]))
             return
     binary(e, op)
 

@@ -277,6 +277,7 @@ _MATCHES: dict[type[Operation], Sequence[Callable[[SSAValue], Kernel | None]]] =
     tensor.RequantizeOp: _RESCALED,
     tensor.ConvertOp: (*_RESCALED, _average, softmax),
     tensor.DequantizeOp: (_to_real,),
+    tensor.GatherRowsOp: (softmax,),
     tensor.QuantizeOp: (softmax, _from_real),
     tensor.MaxPoolOp: (_maximum,),
 }
@@ -285,6 +286,7 @@ _MATCHES: dict[type[Operation], Sequence[Callable[[SSAValue], Kernel | None]]] =
 
 _ALONE: dict[type[Operation], Sequence[Callable[[SSAValue], Kernel | None]]] = {
     tensor.ConvertOp: (softmax,),
+    tensor.GatherRowsOp: (softmax,),
     tensor.QuantizeOp: (softmax,),
 }
 """Those whose arithmetic no other operators have."""

@@ -99,6 +99,12 @@ class Magnitudes:
             return self.known[op.lhs] + self.known[op.rhs]
         if isinstance(op, tensor.MulOp):
             return self.known[op.lhs] * self.known[op.rhs]
+        if isinstance(op, tensor.DivOp):
+            divisor = _values(op.rhs)
+            least = 0 if divisor is None else np.abs(divisor.astype(np.float64)).min(initial=np.inf)
+            return np.array(self.greatest(op.lhs) / least) if least >= 1 else limit
+        if isinstance(op, tensor.GatherRowsOp):
+            return np.array(float(self.greatest(op.table)))
         if isinstance(op, tensor.ParameterOp | tensor.ConstantOp):
             values = _values(op.result)
             return limit if values is None else np.abs(values.astype(np.float64))

@@ -393,27 +393,26 @@ def test_where_pixels_are_packed(
     agrees(bench, data, [values], 60, "xnnpack")
 
 
-def test_sums_of_tensors_become_one_kernel(bench: Any, tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("pairs", "joined"),
+    [
+        (((0.0312871, -11), (0.0471093, 5), (0.0523317, -128)), 1),
+        # Those that ONNX Runtime's own sum would round otherwise.
+        (((0.0331919879969977, 17), (0.051820462997811595, 119), (0.08569873906300601, 111)), 0),
+    ],
+)
+def test_sums_of_tensors_become_one_kernel(
+    bench: Any, pairs: Any, joined: int, tmp_path: Path
+) -> None:
     """Two DequantizeLinear, one Add and QuantizeLinear are one operator in ONNX Runtime."""
-    grids = [bench.grid(s, z) for s, z in ((0.0312871, -11), (0.0471093, 5), (0.0523317, -128))]
-    x, y, z = (bench.tensor(n, (256, 256), INT8, g) for n, g in zip("xyz", grids, strict=True))
-    data = bench.one_operator("ADD", [x, y], [z], {"fusedActivationFunction": 0})
-    values = [v.astype(np.int8).copy() for v in np.mgrid[-128:128, -128:128]]
-    kinds = agrees(bench, data, values, 14, "xnnpack")
-    assert kinds["DequantizeLinear"] == 3  # of the result, too
-    assert kinds["Mul"] == 0
-    assert as_run(exported(data, "xnnpack"), tmp_path)["QLinearAdd"] == 1
-
-
-def test_sums_that_no_kernel_has_take_four_operators(bench: Any) -> None:
-    """Those that ONNX Runtime's own sum would round otherwise."""
-    pairs = ((0.0331919879969977, 17), (0.051820462997811595, 119), (0.08569873906300601, 111))
     grids = [bench.grid(s, z) for s, z in pairs]
     x, y, z = (bench.tensor(n, (256, 256), INT8, g) for n, g in zip("xyz", grids, strict=True))
     data = bench.one_operator("ADD", [x, y], [z], {"fusedActivationFunction": 0})
     values = [v.astype(np.int8).copy() for v in np.mgrid[-128:128, -128:128]]
     kinds = agrees(bench, data, values, 14, "xnnpack")
-    assert (kinds["DequantizeLinear"], kinds["Mul"], kinds["Add"]) == (3, 0, 0)
+    assert kinds["DequantizeLinear"] == 3  # of the result, too
+    assert (kinds["Mul"], kinds["Add"]) == (0, joined)
+    assert as_run(exported(data, "xnnpack"), tmp_path)["QLinearAdd"] == joined
 
 
 def test_pads_are_those_of_the_convolution(bench: Any) -> None:
@@ -466,6 +465,15 @@ def test_channels_of_one_result_are_a_bias(bench: Any, kind: str) -> None:
     data = bench.one_operator(kind, [x, *stored], [y], options)
     values = random.integers(-128, 128, x.shape).astype(np.int8)
     agrees(bench, data, [values], 15)
+
+
+@pytest.mark.parametrize("rounding", ROUNDINGS)
+def test_softmax_of_any_two_bytes_is_a_table(bench: Any, rounding: Rounding) -> None:
+    grids = [bench.grid(0.037, 3), bench.grid(1 / 256, -128)]
+    x, y = (bench.tensor(n, (65536, 2), INT8, g) for n, g in zip("xy", grids, strict=True))
+    values = np.mgrid[-128:128, -128:128].reshape(2, -1).T.astype(np.int8)
+    data = bench.one_operator("SOFTMAX", [x], [y], {"beta": 1.0})
+    agrees(bench, data, [values], 10, rounding)
 
 
 def test_int8_weights_always(bench: Any) -> None:

@@ -45,6 +45,11 @@ def test_what_follows_a_product() -> None:
     assert magnitude(tensor.PadToOp(x, [0, 0, 1], [0, 0, 1], -3.0).result) == 128
     assert magnitude(tensor.MulOp(wide, wide).result) == 128 * 128
     assert magnitude(tensor.DivOp(wide, wide).result) == 2.0**31
+    known = tensor.ConstantOp(
+        DenseIntOrFPElementsAttr.from_list(TensorType(i32, [4]), [-4, 9, 5, 4])
+    )
+    assert magnitude(tensor.DivOp(wide, known).result) == 32
+    assert magnitude(tensor.GatherRowsOp(known, wide).result) == 9
 
 
 def test_negative_numbers_become_large_unsigned_ones() -> None:
