@@ -179,12 +179,17 @@ def ternary_conv2d(
     is_compiling = _is_compiling()
     if is_compiling or is_cast():
         x = autocast(x)
-    pads = (*padding, *padding) if len(padding) == 2 else tuple(padding)
-    window = (stride, pads, dilation, groups)
-    is_quick = not is_compiling and x.dtype in _QUICK and is_unseen(x, weight, scale, bias)
-    given = _given(x, weight, shape, scale, bias, window) if is_quick else None
-    if given not in _SOUND:
-        _check(x, weight, shape, scale, bias, window)
+    try:
+        pads = (*padding, *padding) if len(padding) == 2 else tuple(padding)
+        window = (stride, pads, dilation, groups)
+        numbers = (*shape, *stride, *pads, *dilation, groups)
+        is_quick = not is_compiling and x.dtype in _QUICK and is_unseen(x, weight, scale, bias)
+        given = _given(x, weight, shape, scale, bias, window, numbers) if is_quick else None
+        is_sound = given in _SOUND
+    except TypeError:  # no numbers, or no sequences of them
+        raise _refusal(shape, (stride, padding, dilation, groups)) from None
+    if not is_sound:
+        _check(x, weight, shape, scale, bias, window, numbers)
         if not is_compiling:
             _check_size(x, shape, pads, dilation)
         if given is not None and len(_SOUND) < _MOST_SOUND:
@@ -206,10 +211,10 @@ def _given(
     scale: Tensor | None,
     bias: Tensor | None,
     window: Window,
+    numbers: Ints,
 ) -> Hashable:
     """All that `_check` and `_check_size` look at."""
-    stride, padding, dilation, groups = window
-    numbers = (*shape, *stride, *padding, *dilation, groups)
+    stride, padding, dilation, _ = window
     vectors = [None if v is None else v.shape for v in (scale, bias)]
     # Lengths and types tell apart what compares equal.
     parts = (len(shape), len(stride), len(padding), len(dilation), *map(type, numbers))
@@ -235,20 +240,17 @@ def _check(
     scale: Tensor | None,
     bias: Tensor | None,
     window: Window,
+    numbers: Ints,
 ) -> None:
     stride, padding, dilation, groups = window
     if (
-        [len(shape), len(stride), len(padding), len(dilation)] != [4, 2, 4, 2]
+        not all(isinstance(number, int | torch.SymInt) for number in numbers)
+        or [len(shape), len(stride), len(padding), len(dilation)] != [4, 2, 4, 2]
         or min(shape[1], *padding) < 0
         or min(shape[0], *shape[2:], *stride, *dilation, groups) < 1
-        or any(isinstance(number, float) for number in (*stride, *padding, *dilation))
         or shape[0] % groups
     ):
-        raise OptionError(
-            f"ternary_conv2d: expected a shape [out, in / groups, kh, kw] and stride, padding and "
-            f"dilation for rows and columns, got {list(shape)}, {list(stride)}, {list(padding)} "
-            f"and {list(dilation)} with {groups} groups"
-        )
+        raise _refusal(shape, window)
     channels = groups * shape[1]
     size = -(-math.prod(shape) // 4)
     is_image = x.dim() in (3, 4) and x.shape[-3] == channels
@@ -259,3 +261,12 @@ def _check(
             f"got {x.dtype}{list(x.shape)} and {weight.dtype}{list(weight.shape)}"
         )
     check_vectors("ternary_conv2d", "images", x, shape[0], scale, bias)
+
+
+def _refusal(shape: Ints, window: Window) -> OptionError:
+    stride, padding, dilation, groups = window
+    return OptionError(
+        f"ternary_conv2d: expected a shape [out, in / groups, kh, kw] and stride, padding and "
+        f"dilation for rows and columns, whole numbers all, got {shape}, {stride}, {padding} and "
+        f"{dilation} with {groups} groups"
+    )

@@ -135,12 +135,22 @@ def test_an_unknown_name_is_an_attribute_error() -> None:
         exec("from triton_dsl.spiking import nonsense")
 
 
-def test_missing_pytorch_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(
+    ("face", "module", "name"),
+    [
+        ("triton_dsl.runtime", "triton_dsl.runtime.layers", "TernaryLinear"),
+        ("triton_dsl.lowering.from_torch", "triton_dsl.lowering.from_torch.importer", "from_torch"),
+    ],
+)
+def test_missing_pytorch_is_told(
+    monkeypatch: pytest.MonkeyPatch, face: str, module: str, name: str
+) -> None:
+    import_module(face)
     monkeypatch.setitem(sys.modules, "torch", None)
-    monkeypatch.delitem(sys.modules, "triton_dsl.runtime.layers", raising=False)
-    load, _, _ = lazy_names("triton_dsl.runtime")
-    with pytest.raises(BackendError, match="TernaryLinear needs PyTorch: pip install"):
-        load("TernaryLinear")
+    monkeypatch.delitem(sys.modules, module, raising=False)
+    load, _, _ = lazy_names(face)
+    with pytest.raises(BackendError, match=f"{name} needs PyTorch: pip install"):
+        load(name)
 
 
 def test_a_face_needs_no_source(tmp_path: Path) -> None:

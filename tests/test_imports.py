@@ -146,7 +146,7 @@ FILES = [*ROOT.glob("*.py"), *(path for name in ARROWS for path in (ROOT / name)
 MODULES = {module_name(path): path for path in sorted(FILES)}
 
 # So are the front end that reads PyTorch's graphs, and who is made of it.
-TORCH_MODULES.update(name for name in MODULES if name.startswith(f"{PACKAGE}.lowering.from_torch"))
+TORCH_MODULES.update(name for name in MODULES if name.startswith(f"{PACKAGE}.lowering.from_torch."))
 TORCH_MODULES.update(
     f"{PACKAGE}.lowering.{name}"
     for name in ("sources.torch", "ternarization", "to_native.torch_module")

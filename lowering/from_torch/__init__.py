@@ -6,6 +6,12 @@
 way back (`lowering.to_pytorch`).
 """
 
-from .importer import TorchWarning, from_torch
+from typing import TYPE_CHECKING
 
-__all__ = ["TorchWarning", "from_torch"]
+from ...ir.lazy import lazy_names
+
+if TYPE_CHECKING:
+    from .importer import TorchWarning as TorchWarning
+    from .importer import from_torch as from_torch
+else:
+    __getattr__, __dir__, __all__ = lazy_names(__name__)

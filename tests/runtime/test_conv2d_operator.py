@@ -244,6 +244,8 @@ SQUARE, WEIGHT = torch.ones(1, 2, 4, 4), torch.zeros(9, dtype=torch.uint8)
             r"a window of 3x3 does not fit into images \[1, 2, 2, 4\]",
         ),
         (SQUARE, WEIGHT, {"dilation": (1, 2)}, "a window of 3x5 does not fit"),
+        (SQUARE, WEIGHT, {"stride": [[1], [1]]}, r"whole numbers all, got .*\[\[1\], \[1\]\]"),
+        (SQUARE.double(), WEIGHT, {"padding": 1}, "rows and columns"),
     ],
 )
 def test_what_does_not_go_together_is_refused(
