@@ -35,6 +35,13 @@ class Inexpressible(Exception):
     """An op, or a combination of types, that a target has no form for; says why."""
 
 
+def no_form(op: Operation, where: str) -> str:
+    """Why a target has no rule for an op, in one clause."""
+    if isinstance(op, ternary.TernarizeOp) and op.seed is not None:
+        return "random trits are drawn by NumPy alone; draw them first with 'fold-constants'"
+    return f"the op has no form in {where}"
+
+
 class UnsupportedOps:
     """Collects the ops a target cannot express, so that all are named at once."""
 

@@ -33,7 +33,7 @@ from xdsl.ir import Attribute, Operation, SSAValue
 from xdsl.passes import ModulePass
 from xdsl.rewriter import Rewriter
 
-from ..dialects import tensor
+from ..dialects import tensor, ternary
 from ..dialects.elements import numpy_dtype
 from ..dialects.inference import tensor_type
 from ..dialects.meaning import Array
@@ -44,7 +44,7 @@ from ..dialects.traits import BitExact, has
 from .analysis.replacement import erase, insert_before, replace_results
 
 DECOMPOSED: tuple[type[Operation], ...] = tuple(
-    kind for kind in tensor.OPERATIONS if hasattr(kind, "decompose")
+    kind for kind in (*tensor.OPERATIONS, *ternary.Ternary.operations) if hasattr(kind, "decompose")
 )
 """The ops that are made of simpler ones."""
 

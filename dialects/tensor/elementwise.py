@@ -31,6 +31,7 @@ from xdsl.irdl import (
 from xdsl.traits import Commutative
 
 from ...ir.definition import irdl_op_definition
+from ...ir.errors import ParameterError
 from ..inference import InferredOp, OneOperandOp, Value, fail, tensor_type
 from ..meaning import Array, mapped
 from ..shapes import (
@@ -309,12 +310,17 @@ class WhereOp(InferredOp):
         return [with_shape(lhs, shape)]
 
 
+_TRIT = "ternary.trit"
+"""The element type of the dialect `ternary`, which loads this one."""
+
+
 @irdl_op_definition
 class ConvertOp(InferredOp):
     """Change the element type, keep the value where it fits.
 
     Float to integer truncates toward zero and saturates (NaN gives 0); integer to narrower integer
-    wraps around; anything to `i1` is x ≠ 0; trits to a number keep their value.
+    wraps around; anything to `i1` is x ≠ 0; trits to a number keep their value. Numbers to trits
+    must be -1, 0 or 1: others are an error of the interpreter, and nothing that engines look for.
 
         %y = tensor.convert %x : (tensor<4xi32>) -> tensor<4xf32>
     """
@@ -334,13 +340,17 @@ class ConvertOp(InferredOp):
 
     def infer(self) -> Sequence[Attribute]:
         target = tensor_type(self.result)
-        check_element(target)
+        if target.element_type.name != _TRIT:
+            check_element(target)
         return [with_element(tensor_type(self.operand), target.element_type)]
 
     def compute(self, x: Array) -> Array:
         from ..elements import numpy_dtype  # it loads the types of other dialects
 
-        dtype = numpy_dtype(tensor_type(self.result).element_type)
+        element = tensor_type(self.result).element_type
+        dtype = numpy_dtype(element)
+        if element.name == _TRIT and ((x < -1) | (x > 1)).any():
+            raise ParameterError(f"'{self.name}' expects -1, 0 and 1, got {x.min()} to {x.max()}")
         if dtype == np.bool_:
             return x != 0
         if dtype.kind in "iu":

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 
 import numpy as np
@@ -17,6 +18,7 @@ from xdsl.dialects.builtin import (
     f32,
     f64,
     i8,
+    i32,
 )
 from xdsl.ir import Attribute
 from xdsl.irdl import (
@@ -46,7 +48,10 @@ from ..shapes import (
     merge_dim,
     with_element,
 )
+from ..tensor.formula import Formula
 from ..tensor.interpret_linear import along_channels
+from ..tensor.reduction import ReduceMeanOp, ReduceSumOp
+from ..tensor.shape import PadToOp, ReshapeToOp, UnsqueezeOp
 from ..tensor.storage import INLINE_LIMIT, verify_parameter
 from ..traits import BitExact, HasSteps
 from .types import TritType, require_trit, trit, trit_tensor
@@ -217,7 +222,7 @@ class TernarizeOp(InferredOp):
                 threshold = x.dtype.type(self.threshold.value.data)
             else:
                 threshold = (0.7 * _mean(magnitude, axes)).astype(x.dtype)
-            trits = np.where(np.abs(x) <= threshold, 0, np.sign(x)).astype(np.int8)
+            trits = (x > threshold).astype(np.int8) - (x < -threshold)
 
         if self.scale is None:
             return (trits,)
@@ -225,6 +230,33 @@ class TernarizeOp(InferredOp):
         count = nonzero.sum(axis=axes)
         total = np.where(nonzero, magnitude, 0).sum(axis=axes)
         return trits, (total / np.maximum(count, 1)).astype(x.dtype)
+
+    def decompose(self, x: Formula) -> tuple[Formula, ...] | None:
+        """The formula of the op; none for random trits."""
+        if self.seed is not None:
+            return None
+        channel = self.axis.value.data % x.rank if self.scaling.data == "channel" else None
+        axes = [axis for axis in range(x.rank) if axis != channel]
+        fixed = self.threshold
+        if fixed is None:
+            wide = abs(x).convert(f64)
+            mean = wide.of(ReduceMeanOp, axes=axes, keepdims=True) if axes else wide
+            bound = (mean * (0.7 if self.rule.data == "twn" else 1)).convert(x.element)
+        else:
+            bound = x.number(fixed.value.data)
+        if self.rule.data == "absmean":
+            trits = (bound > 0).choose(round(x / bound).maximum(-1).minimum(1), 0)
+        else:
+            one = Formula(x.writer, x.writer.number(1, i8))
+            trits = (x > bound).choose(one, (x < -bound).choose(one.number(-1), 0))
+        trits = trits.convert(trit)
+        if self.scale is None:
+            return (trits,)
+        kept = trits.convert(i8).compare("ne", 0)
+        total, count = abs(kept.choose(x, 0)).convert(f64), kept.convert(f64)
+        if axes:
+            total, count = (part.of(ReduceSumOp, axes=axes) for part in (total, count))
+        return trits, total / count.maximum(1)
 
 
 @irdl_op_definition
@@ -243,6 +275,14 @@ class PackOp(OneOperandOp):
 
     def compute(self, trits: Array) -> Array:
         return pack_trits(trits)
+
+    def decompose(self, trits: Formula) -> Formula:
+        """The sum of code·4^i over each four trits."""
+        count = math.prod(tensor_type(self.operand).get_shape())
+        flat = trits.convert(i32).of(ReshapeToOp, shape=[count])
+        quads = flat.of(PadToOp, low=[0], high=[-count % 4]).of(ReshapeToOp, shape=[-1, 4])
+        codes = (quads < 0).choose(quads.number(2), quads)
+        return (codes * codes.array(np.array([1, 4, 16, 64]))).of(ReduceSumOp, axes=[1])
 
 
 def _packed(shape: Shape) -> int:
@@ -276,6 +316,16 @@ class UnpackOp(InferredOp):
 
     def compute(self, packed: Array) -> Array:
         return unpack_trits(packed, tensor_type(self.result).get_shape())
+
+    def decompose(self, packed: Formula) -> Formula:
+        """The codes 1 and 2 as 1 and -1; the reserved one, which engines cannot refuse, gives 0."""
+        column = packed.convert(f32).of(UnsqueezeOp, axes=[1])
+        below = math.floor(column * column.array(0.25 ** np.arange(4)))
+        code = below - math.floor(below * 0.25) * 4
+        one, two = (code.compare("eq", number).convert(i8) for number in (1, 2))
+        shape = tensor_type(self.result).get_shape()
+        flat = (one - two).of(ReshapeToOp, shape=[-1]).cut(0, 0, math.prod(shape))
+        return flat.of(ReshapeToOp, shape=shape)
 
 
 @irdl_op_definition

@@ -226,6 +226,9 @@ def convert(e: Writer, op: tensor.ConvertOp) -> None:
     if byte_pool(e, op):
         return
     name = e.value(op.operand)
+    if is_trit(tensor_type(op.result)):
+        e.bind(op.result, e.cast(name, element))
+        return
     if name in e.unsigned and element is Element.INT32:
         wide = e.cast(e.unsigned[name], element)
         e.bind(op.result, e.apply("Sub", [wide, e.scalar(SHIFT, element)]))

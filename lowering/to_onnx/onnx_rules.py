@@ -6,6 +6,7 @@ from xdsl.ir import Attribute, Operation
 
 from ...dialects import spike, tensor
 from ...dialects.traits import SelectsElements
+from ..emission import no_form
 from . import (
     activation,
     elementwise,
@@ -68,7 +69,7 @@ def write(writer: Writer, op: Operation) -> None:
         return
     rule = RULES.get(type(op))
     if rule is None:
-        raise Inexpressible("the op has no form in ONNX")
+        raise Inexpressible(no_form(op, "ONNX"))
     rule(writer, op)
     if op.has_trait(SelectsElements):
         on_levels(writer, op, rule)

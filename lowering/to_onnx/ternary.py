@@ -17,14 +17,13 @@ from ...ir.trits import pack_trits
 from ...passes.analysis.magnitude import sum_terms
 from .activation import rectify
 from .byte_weights import multiply_signed, of_trits
-from .elementwise import choose, clip
+from .elementwise import clip
 from .graph import DOMAIN, FOREIGN_DOMAIN, Element, element_type
 from .integer import DOUBLE_EXACT, FLOAT_EXACT, exact_product
 from .linear import fails_when_empty, window_attributes
 from .narrow import dynamic_trits, scaled_trits
-from .onnx_writer import FUNCTION_OPSET, Inexpressible, Rule, Writer
+from .onnx_writer import FUNCTION_OPSET, Rule, Writer
 from .quantization import Rescaling, constant_of, count_thresholds, rescale
-from .reduction import reduce_axes
 
 BLOCK = 128
 """Weights that share a scale in MatMulNBits; the size measured fastest."""
@@ -242,64 +241,6 @@ def dequantize(e: Writer, op: ternary.DequantizeOp) -> None:
     e.bind(op.result, out)
 
 
-def ternarize(e: Writer, op: ternary.TernarizeOp) -> None:
-    """The deterministic rules; `scale` from the mean of what is kept."""
-    if op.mode.data == "stochastic":
-        raise Inexpressible("stochastic ternarization needs NumPy's generator; fold it first")
-    x = e.value(op.operand)
-    element = e.element(x)
-    wide = Element.DOUBLE if element is Element.DOUBLE else Element.FLOAT
-    x = e.cast(x, wide)
-    rank = tensor_type(op.operand).get_num_dims()
-    channel = op.axis.value.data % rank if op.scaling.data == "channel" else None
-    axes = [axis for axis in range(rank) if axis != channel]
-
-    def mean(name: str, factor: float = 1.0) -> str:
-        # Means are taken in float64 and rounded once.
-        double = e.cast(name, Element.DOUBLE)
-        average = reduce_axes(e, "ReduceMean", double, axes, True) if axes else double
-        if factor != 1.0:
-            average = e.apply("Mul", [average, e.scalar(factor, Element.DOUBLE)])
-        return e.cast(average, wide)
-
-    size = e.apply("Abs", [x])
-    if op.rule.data == "absmean":
-        average = mean(size)
-        flat = e.apply("Equal", [average, e.scalar(0, wide)], result=Element.BOOL)
-        divisor = choose(e, flat, e.scalar(1, wide), average)
-        trits = clip(e, e.apply("Round", [e.apply("Div", [x, divisor])]), -1, 1)
-    else:
-        if op.threshold is not None:
-            threshold = e.scalar(op.threshold.value.data, wide)
-        else:
-            threshold = mean(size, 0.7)
-        over = e.apply("Greater", [size, threshold], result=Element.BOOL)
-        trits = e.apply("Mul", [e.apply("Sign", [x]), e.cast(over, wide)])
-    if op.scale is not None:
-        nonzero = e.cast(e.apply("Abs", [trits]), Element.DOUBLE)
-        sums = [e.apply("Mul", [e.cast(size, Element.DOUBLE), nonzero]), nonzero]
-        total, count = (
-            reduce_axes(e, "ReduceSum", name, axes, False) if axes else name for name in sums
-        )
-        least = e.apply("Max", [count, e.scalar(1, Element.DOUBLE)])
-        e.bind(op.scale, e.cast(e.apply("Div", [total, least]), element))
-    e.bind(op.trits, e.cast(trits, Element.INT8))
-
-
-def pack(e: Writer, op: ternary.PackOp) -> None:
-    """Codes weighed by 1, 4, 16, 64 and summed in fours."""
-    count = prod(tensor_type(op.operand).get_shape())
-    trits = e.reshape(e.trits(op.operand, Element.INT32), [count])
-    if count % 4:
-        pads = e.indices([0, -count % 4], "pads")
-        trits = e.apply("Pad", [trits], rest=[pads, e.scalar(0, Element.INT32)])
-    negative = e.apply("Less", [trits, e.scalar(0, Element.INT32)], result=Element.BOOL)
-    codes = choose(e, negative, e.scalar(2, Element.INT32), trits)
-    weights = e.constant(np.array([1, 4, 16, 64], np.int32), "places")
-    weighed = e.apply("Mul", [e.reshape(codes, [-(-count // 4), 4]), weights])
-    e.bind(op.result, e.cast(reduce_axes(e, "ReduceSum", weighed, [1], False), Element.UINT8))
-
-
 def unpack(e: Writer, op: ternary.UnpackOp) -> None:
     """Bytes to trits. The reserved code, which ONNX cannot refuse, gives 0."""
     shape = tensor_type(op.result).get_shape()
@@ -312,7 +253,5 @@ RULES: dict[type[Operation], Rule] = {
     ternary.ConvOp: conv,
     ternary.AdderGraphOp: adder_graph,
     ternary.DequantizeOp: dequantize,
-    ternary.TernarizeOp: ternarize,
-    ternary.PackOp: pack,
     ternary.UnpackOp: unpack,
 }

@@ -7,6 +7,7 @@ from xdsl.ir import SSAValue
 from ...dialects import tensor, ternary
 from ...dialects.inference import tensor_type
 from ...dialects.shapes import axes_behind
+from ..emission import no_form
 from .expressions import Expr, binary, sequence
 from .forward import Forward, Refusal, bits_of, dtype_of
 from .literals import number
@@ -86,7 +87,7 @@ def count_thresholds(x: Expr, thresholds: SSAValue, axis: int, dtype: str, e: Fo
 def ternarize(op: ternary.TernarizeOp, e: Forward) -> list[Expr]:
     """Floats to trits, with a straight-through gradient, and their scale."""
     if op.mode.data != "deterministic":
-        raise Refusal("stochastic trits are drawn by NumPy; run 'fold-constants' first")
+        raise Refusal(no_form(op, "PyTorch"))
     x = e.local(op.operand)
     dtype = dtype_of(op.operand)
     axis = op.axis.value.data if op.scaling.data == "channel" else None

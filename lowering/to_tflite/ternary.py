@@ -8,8 +8,6 @@ stored, and convolves.
 
 from __future__ import annotations
 
-from math import prod
-
 import numpy as np
 from xdsl.ir import Operation, SSAValue
 
@@ -18,6 +16,7 @@ from ...dialects.inference import tensor_type
 from ...dialects.shapes import DYNAMIC, is_float
 from ...dialects.ternary.linear import accumulator
 from ...passes.analysis.magnitude import sum_terms
+from ..emission import no_form
 from .activation import rectify, rectify_to_6
 from .elementwise import clip
 from .graph import Array, Element, Tensor, element_type
@@ -34,7 +33,7 @@ from .products import (
     weight_order,
 )
 from .quantization import Rescaling, count_thresholds, rescale
-from .shape import cut, pad, without
+from .shape import without
 from .tflite_writer import Inexpressible, Rule, Writer
 from .window import lift, unlift, window_of
 
@@ -236,7 +235,7 @@ def dequantize(e: Writer, op: ternary.DequantizeOp) -> None:
 def ternarize(e: Writer, op: ternary.TernarizeOp) -> None:
     """The deterministic rules, with means in float32; `scale` from the mean of what is kept."""
     if op.mode.data == "stochastic":
-        raise Inexpressible("stochastic ternarization needs NumPy's generator; fold it first")
+        raise Inexpressible(no_form(op, "TFLite"))
     operand = e.value(op.operand)
     x = e.float32(operand)
     channel = op.axis.value.data % x.rank if op.scaling.data == "channel" else None
@@ -263,35 +262,6 @@ def ternarize(e: Writer, op: ternary.TernarizeOp) -> None:
     e.bind(op.trits, e.cast(trits, Element.INT8))
 
 
-def pack(e: Writer, op: ternary.PackOp) -> None:
-    """Codes weighed by 1, 4, 16, 64 and summed in fours."""
-    count = prod(tensor_type(op.operand).get_shape())
-    trits = e.reshape(e.cast(e.value(op.operand), Element.INT32), (count,))
-    trits = pad(e, trits, [0], [-count % 4])
-    negative = e.compare("LESS", trits, e.scalar(0, Element.INT32))
-    codes = e.choose(negative, e.scalar(2, Element.INT32), trits)
-    places = e.constant(np.array([1, 4, 16, 64], np.int32), "places")
-    weighed = e.binary("MUL", e.reshape(codes, (-(-count // 4), 4)), places)
-    e.bind(op.result, e.cast(e.reduce("SUM", weighed, [1]), Element.UINT8))
-
-
-def unpack(e: Writer, op: ternary.UnpackOp) -> None:
-    """Bytes to trits by remainders. The reserved code, which cannot be refused here, gives 0."""
-    shape = tensor_type(op.result).get_shape()
-    count = prod(shape)
-    bytes_ = e.cast(e.value(op.operand), Element.INT32)
-    places = e.constant(np.array([1, 4, 16, 64], np.int32), "places")
-    shifted = e.binary("DIV", e.reshape(bytes_, (*bytes_.shape, 1)), places)
-    codes = e.binary("FLOOR_MOD", shifted, e.scalar(4, Element.INT32))
-    one, two = (
-        e.cast(e.compare("EQUAL", codes, e.scalar(code, Element.INT32)), Element.INT32)
-        for code in (1, 2)
-    )
-    flat = e.reshape(e.binary("SUB", one, two), (bytes_.shape[0] * 4,))
-    trits = flat if count == flat.shape[0] else cut(e, flat, [0], [count])
-    e.bind(op.result, e.cast(e.reshape(trits, shape), Element.INT8))
-
-
 RULES: dict[type[Operation], Rule] = {
     ternary.MatmulOp: matmul,
     ternary.LinearOp: linear,
@@ -299,6 +269,4 @@ RULES: dict[type[Operation], Rule] = {
     ternary.AdderGraphOp: adder_graph,
     ternary.DequantizeOp: dequantize,
     ternary.TernarizeOp: ternarize,
-    ternary.PackOp: pack,
-    ternary.UnpackOp: unpack,
 }

@@ -9,6 +9,7 @@ from ...dialects import spike
 from ...dialects.spike.types import dense_type
 from ...dialects.traits import Elementwise
 from ...ir.errors import LoweringError
+from ..emission import no_form
 from ..operator_names import TFLITE
 from . import (
     activation,
@@ -65,5 +66,5 @@ def write(writer: Writer, op: Operation) -> None:
     if rule is None:
         if any(dense_type(value).element_type == f64 for value in op.operands):
             raise Inexpressible("LiteRT has no arithmetic on FLOAT64; convert to float32")
-        raise Inexpressible("the op has no form in TFLite")
+        raise Inexpressible(no_form(op, "TFLite"))
     rule(writer, op)

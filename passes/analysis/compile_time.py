@@ -132,6 +132,8 @@ def derived_key(base: str, value: SSAValue) -> str:
     owner = value.owner
     if isinstance(owner, ternary.TernarizeOp):
         return f"{base}.{'trits' if value is owner.trits else 'scale'}"
+    if isinstance(tensor_type(value).element_type, ternary.TritType):
+        return f"{base}.trits"
     return f"{base}.{owner.name.rpartition('.')[2]}" if isinstance(owner, Operation) else base
 
 

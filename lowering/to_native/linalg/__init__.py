@@ -30,6 +30,7 @@ from ....ir.errors import OptionError, UnsupportedError
 from ....ir.locations import location_text
 from ....passes.analysis.compile_time import ParameterOp, is_literal
 from ....passes.analysis.replacement import replace_results
+from ...emission import no_form
 from ..ternary_products import is_long, is_quick_in_floats, kernel_takes, product_takes
 from . import elementwise, linear, quantization, reduction, shape, signature, ternary
 from .keeping import Keeper, is_spiking, split_products
@@ -155,12 +156,10 @@ _OURS = {*tensor.OPERATIONS, *ternary_dialect.Ternary.operations}
 
 
 def _unsupported(op: Operation) -> str | None:
-    if type(op) in RULES:
-        return ternary.unsupported(op)
-    if is_literal(op):
+    if type(op) in RULES or is_literal(op):
         return None
     if type(op) in _OURS or is_spiking(op):
-        return "has no form in linalg"
+        return no_form(op, "linalg")
     return None
 
 

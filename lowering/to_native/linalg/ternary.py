@@ -6,22 +6,21 @@ from collections.abc import Mapping
 from math import inf, nan
 
 from xdsl.dialects.arith import BitcastOp
-from xdsl.dialects.builtin import IntegerType, Signedness, f32, f64, i8, i32
-from xdsl.dialects.math import AbsFOp, RoundEvenOp
+from xdsl.dialects.builtin import IntegerType, Signedness, f32, i8, i32
+from xdsl.dialects.math import AbsFOp
 from xdsl.ir import Attribute, Operation, SSAValue
 
 from ....dialects import ternary
 from ....dialects.elements import numpy_dtype
 from ....dialects.inference import tensor_type
-from ....dialects.shapes import bit_width, element_count, with_element
+from ....dialects.shapes import bit_width, with_element
 from ....dialects.ternary.linear import accumulator
-from .linalg_builder import PARALLEL, REDUCTION, LinalgBuilder, Rule, Size, dims, element, rank
+from .linalg_builder import LinalgBuilder, Rule, Size, element, rank
 from .linear import add_along, along, convolution, matrix_product, multiply_along
 from .quantization import count_thresholds, rescale
-from .reduction import addition, maximum, mean
+from .reduction import maximum
 from .reshaping import reshape
 from .scalars import Scalars
-from .shape import extract
 
 _LEAST = 2.0**-118
 """127 divided by less may overflow."""
@@ -165,112 +164,10 @@ def dequantize(
     return builder.map([trits, factor], lambda s, t, f: s.mul(s.convert(t, type), f), type)
 
 
-def ternarize(builder: LinalgBuilder, op: ternary.TernarizeOp, x: SSAValue) -> tuple[SSAValue, ...]:
-    """`ternary.ternarize`, the deterministic rules. Means are taken in f64, then rounded."""
-    type = element(x)
-    count = rank(x)
-    channel = op.axis.value.data % count if op.scaling.data == "channel" else None
-    axes = [axis for axis in range(count) if axis != channel]
-    magnitude = builder.map([x], lambda s, a: s.convert(s.insert(AbsFOp(a)), f64), f64)
-    rule = op.rule.data
-
-    def by_threshold(s: Scalars, a: SSAValue, bound: SSAValue) -> SSAValue:
-        small = s.compare("le", s.insert(AbsFOp(a)), bound)
-        positive = s.select(s.compare("gt", a, 0), s.constant(1, i8), 0)  # not so NaN
-        sign = s.select(s.compare("lt", a, 0), -1, positive)
-        return s.select(small, 0, sign)
-
-    def by_mean(s: Scalars, a: SSAValue, average: SSAValue) -> SSAValue:
-        steps = s.insert(RoundEvenOp(s.div(a, average)))
-        positive = s.compare("gt", average, 0)
-        return s.saturate(s.minimum(s.maximum(s.select(positive, steps, 0.0), -1), 1), i8)
-
-    if rule == "fixed":
-        assert op.threshold is not None
-        bound = builder.fill([], op.threshold.value.data, type)
-    else:
-        factor = 0.7 if rule == "twn" else 1.0
-        average = mean(builder, magnitude, axes, keepdims=True)
-        bound = builder.map([average], lambda s, a: s.convert(s.mul(a, factor), type), type)
-    body = by_mean if rule == "absmean" else by_threshold
-    trits = builder.map([x, bound], body, i8)
-    if op.scale is None:
-        return (trits,)
-
-    def kept(s: Scalars, m: SSAValue, t: SSAValue) -> SSAValue:
-        return s.select(s.compare("ne", t, 0), m, 0.0)
-
-    def one_if_kept(s: Scalars, t: SSAValue) -> SSAValue:
-        return s.convert(s.compare("ne", t, 0), f64)
-
-    total = builder.reduce(builder.map([magnitude, trits], kept, f64), axes, addition, 0)
-    number = builder.reduce(builder.map([trits], one_if_kept, f64), axes, addition, 0)
-    scale = builder.map(
-        [total, number], lambda s, a, n: s.convert(s.div(a, s.maximum(n, 1)), type), type
-    )
-    return trits, scale
-
-
-def pack(builder: LinalgBuilder, op: ternary.PackOp, trits: SSAValue) -> SSAValue:
-    """`ternary.pack`: the sum of code·4^i over each four trits."""
-    count = element_count(tensor_type(trits).get_shape()) or 0
-    flat = reshape(builder, trits, [count])
-    padded = builder.pad(flat, [0], [-count % 4], 0)
-    quads = reshape(builder, padded, [-(-count // 4), 4])
-    loops = dims(2)
-
-    def body(s: Scalars, trit: SSAValue, byte: SSAValue) -> list[SSAValue]:
-        code = s.select(s.compare("lt", trit, 0), 2, trit)
-        return [s.either(byte, s.shift_left(code, _bit(s)))]
-
-    (result,) = builder.generic(
-        [(quads, loops)],
-        [(builder.fill([-(-count // 4)], 0, i8), loops[:1])],
-        [PARALLEL, REDUCTION],
-        body,
-    )
-    return result
-
-
-def _bit(s: Scalars) -> SSAValue:
-    """The lowest bit of the trit that the second loop is at."""
-    return s.convert(s.mul(s.index(1), 2), i8)
-
-
-def unpack(builder: LinalgBuilder, op: ternary.UnpackOp, packed: SSAValue) -> SSAValue:
-    """`ternary.unpack`; the reserved code is not looked for, and reads as 3."""
-    shape = tensor_type(op.result).get_shape()
-    count = element_count(shape) or 0
-    loops = dims(2)
-    bytes_count = -(-count // 4)
-    sizes: list[Size] = [bytes_count, 4]
-
-    def body(s: Scalars, byte: SSAValue, _: SSAValue) -> list[SSAValue]:
-        shifted = s.shift_right(byte, _bit(s), unsigned=True)
-        code = s.both(shifted, s.constant(3, i8))
-        return [s.select(s.compare("eq", code, 2), -1, code)]
-
-    (quads,) = builder.generic(
-        [(packed, loops[:1])], [(builder.empty(sizes, i8), loops)], [PARALLEL, PARALLEL], body
-    )
-    flat = extract(builder, reshape(builder, quads, [bytes_count * 4]), [0], [count], [1])
-    return reshape(builder, flat, list(shape))
-
-
-def unsupported(op: Operation) -> str | None:
-    """Why an op of this dialect cannot be lowered, although there is a rule for it."""
-    if isinstance(op, ternary.TernarizeOp) and op.seed is not None:
-        return "random draws have no counterpart; evaluate them first with 'fold-constants'"
-    return None
-
-
 RULES: dict[type[Operation], Rule] = {
     ternary.MatmulOp: matmul,
     ternary.LinearOp: linear,
     ternary.ConvOp: conv,
     ternary.AdderGraphOp: adder_graph,
     ternary.DequantizeOp: dequantize,
-    ternary.TernarizeOp: ternarize,
-    ternary.PackOp: pack,
-    ternary.UnpackOp: unpack,
 }

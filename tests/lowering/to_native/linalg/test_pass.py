@@ -20,7 +20,9 @@ from triton_dsl.ir.errors import OptionError, ParameterError, UnsupportedError
 from triton_dsl.ir.interpreter import entry_function
 from triton_dsl.ir.store import ParameterStore
 from triton_dsl.lowering.from_tri import import_tri
+from triton_dsl.lowering.stages import run_stages
 from triton_dsl.lowering.to_native.linalg import RULES, ConvertTensorToLinalgPass
+from triton_dsl.lowering.to_native.target import native_stages
 from triton_dsl.passes.decompose import DECOMPOSED
 
 Array = NDArray[Any]
@@ -54,6 +56,7 @@ def lowered(module: ModuleOp, parameters: str = "arguments") -> ModuleOp:
     """A lowered copy that `_mlir_ciface_forward` can be called in."""
     copy = module.clone()
     entry_function(copy, "forward").attributes["llvm.emit_c_interface"] = UnitAttr()
+    run_stages(copy, native_stages("")[:1])  # what has no rule is decomposed
     ConvertTensorToLinalgPass(parameters).apply(triton_context(), copy)
     verify_module(copy)
     return copy
