@@ -240,7 +240,7 @@ def _check(
     scale: Tensor | None,
     bias: Tensor | None,
     window: Window,
-    numbers: Ints,
+    numbers: Sequence[Any],
 ) -> None:
     stride, padding, dilation, groups = window
     if (
