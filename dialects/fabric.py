@@ -9,12 +9,11 @@ from collections.abc import Sequence
 from functools import lru_cache
 
 from xdsl.dialects import comb, hw
-from xdsl.dialects.builtin import DenseArrayBase, IntegerType, i1, i64
-from xdsl.ir import Dialect, Operation, SSAValue
+from xdsl.dialects.builtin import DenseArrayBase, IntegerType, i64
+from xdsl.ir import Attribute, Dialect, Operation, SSAValue
 from xdsl.irdl import (
     IRDLOperation,
     ParsePropInAttrDict,
-    operand_def,
     prop_def,
     result_def,
     traits_def,
@@ -68,24 +67,24 @@ def _numbers(array: bytes) -> tuple[int, ...]:
     return i64.unpack(array, len(array) // 8)
 
 
-@lru_cache(maxsize=1 << 14)
+@lru_cache(maxsize=1 << 15)
 def _pairs(array: bytes) -> list[tuple[int, int]]:
-    numbers = _numbers(array)
+    numbers = i64.unpack(array, len(array) // 8)
     return list(zip(numbers[::2], numbers[1::2], strict=True))
 
 
-@irdl_op_definition
-class BitsOp(IRDLOperation):
-    """Bits of some values beside each other, as `comb.extract` and `comb.concat` of them.
+def _picked(bits: Sequence[tuple[SSAValue, int]]) -> tuple[list[SSAValue], Attribute]:
+    """The values that bits are of, and for each bit the number of its value and its place."""
+    numbers: dict[SSAValue, int] = {}
+    places: list[int] = []
+    for value, place in bits:
+        places += (numbers.setdefault(value, len(numbers)), place)
+    return [*numbers], _places(tuple(places))
 
-    `places` has two numbers for each bit of the result, the lowest first: of the operand, and of
-    the bit in it. Rows take their inputs from many values: an op for each of those bits would be
-    most of a circuit.
 
-        %y = fabric.bits %a, %b {places = array<i64: 0, 3, 1, 0, 0, 1>} : (i4, i1) -> i3
-    """
-
-    name = "fabric.bits"
+class PicksBits(IRDLOperation):
+    """An op that takes bits of its operands, two numbers in `places` each: the operand's, and the
+    bit's in it."""
 
     inputs = var_operand_def(IntegerType)
     places = prop_def(DenseArrayBase.constr(i64))
@@ -95,84 +94,102 @@ class BitsOp(IRDLOperation):
     irdl_options = (ParsePropInAttrDict(),)
     assembly_format = "$inputs attr-dict `:` functional-type(operands, results)"
 
-    def __init__(self, bits: Sequence[tuple[SSAValue, int]]) -> None:
-        numbers: dict[SSAValue, int] = {}
-        places: list[int] = []
-        for value, place in bits:
-            places += (numbers.setdefault(value, len(numbers)), place)
-        Operation.__init__(
-            self,
-            operands=[*numbers],
-            properties={"places": _places(tuple(places))},
-            result_types=[bits_type(len(bits))],
-        )
-
     @property
     def bits(self) -> list[tuple[int, int]]:
-        """For each bit of the result, the lowest first, the operand's number and the place."""
+        """For each bit that it takes, the lowest first, the operand's number and the place."""
         return _pairs(self.places.data.data)
 
-    @property
-    def is_legal(self) -> bool:
-        """Whether all of the bits are there."""
-        if len(self.places) != 2 * (bit_width(self.result.type) or 0):
+    def has_bits(self, count: int) -> bool:
+        """Whether it takes so many bits, and all of them are there."""
+        if len(self.places) != 2 * count:
             return False
         widths = [bit_width(value.type) or 0 for value in self.operands]
-        count = len(widths)
+        end = len(widths)
         for number, place in self.bits:
-            if not (0 <= number < count and 0 <= place < widths[number]):
+            if not (0 <= number < end and 0 <= place < widths[number]):
                 return False
-        return True
+        return 0 not in widths
 
-    def verify_(self) -> None:
-        if not self.is_legal:
-            raise VerifyException("expects an operand and a place in it for each bit of the result")
-
-    def value(self, inputs: Sequence[int]) -> int:
-        """The result for operands that are known."""
+    def given(self, inputs: Sequence[int]) -> int:
+        """The bits as a number, of operands that are known."""
         return sum((inputs[of] >> place & 1) << bit for bit, (of, place) in enumerate(self.bits))
 
 
 @irdl_op_definition
-class RowOp(IRDLOperation):
+class BitsOp(PicksBits):
+    """Bits of some values beside each other, as `comb.extract` and `comb.concat` of them.
+
+    `places` has two numbers for each bit of the result, the lowest first: of the operand, and of
+    the bit in it. Registers take their bits from many values: an op for each of those bits would be
+    a large part of a circuit.
+
+        %y = fabric.bits %a, %b {places = array<i64: 0, 3, 1, 0, 0, 1>} : (i4, i1) -> i3
+    """
+
+    name = "fabric.bits"
+
+    def __init__(self, bits: Sequence[tuple[SSAValue, int]]) -> None:
+        operands, places = _picked(bits)
+        Operation.__init__(
+            self,
+            operands=operands,
+            properties={"places": places},
+            result_types=[bits_type(len(bits))],
+        )
+
+    @property
+    def fault(self) -> str:
+        """What is wrong with it; empty where nothing is."""
+        if self.has_bits(bit_width(self.result.type) or 0):
+            return ""
+        return "expects an operand and a place in it for each bit of the result"
+
+    def verify_(self) -> None:
+        if self.fault:
+            raise VerifyException(self.fault)
+
+    def value(self, inputs: Sequence[int]) -> int:
+        """The result for operands that are known."""
+        return self.given(inputs)
+
+
+@irdl_op_definition
+class RowOp(PicksBits):
     """A carry chain with a look-up table of six inputs and two outputs before each bit.
 
-    Site k takes bits 6k to 6k + 5 of the inputs. Its look-up table gives the bit t[i5 … i0] of its
-    number `tables[k]`, which the carry chain adds, and t[0 i4 … i0], its second output. Where
-    `linked[k]` is 1, the second output of the site before takes the place of an input: of i4 where
-    `direct[k]` is 1, else of i5. The carry goes on where the first output is 1; elsewhere it
-    becomes i4 at a direct site, the second output at another. The result has the sums, above them
-    the last carry, and above that the last site's second output.
+    `places` has two numbers for each input, of the operand and of the bit in it: six of each site,
+    the lowest first, and behind them those of the carry. The look-up table of site k gives the bit
+    t[i5 … i0] of its number `tables[k]`, which the carry chain adds, and t[0 i4 … i0], its second
+    output. Where `linked[k]` is 1, the second output of the site before takes the place of an
+    input: of i4 where `direct[k]` is 1, else of i5. The carry goes on where the first output is 1;
+    elsewhere it becomes i4 at a direct site, the second output at another. The result has the sums,
+    above them the last carry, and above that the last site's second output.
 
-        %y = fabric.row %x, %c {tables = array<i64: 6, 6>, direct = array<i64: 0, 0>,
-             linked = array<i64: 0, 1>} : (i12, i1) -> i4
+        %y = fabric.row %x, %c {places = array<i64: 0, 0, 0, 1, 0, 2, 0, 3, 0, 4, 0, 5, 1, 0>,
+             tables = array<i64: 6>, direct = array<i64: 0>, linked = array<i64: 0>}
+             : (i6, i1) -> i3
     """
 
     name = "fabric.row"
 
-    inputs = operand_def(IntegerType)
-    carry = operand_def(IntegerType)
     tables = prop_def(DenseArrayBase.constr(i64))
     direct = prop_def(DenseArrayBase.constr(i64))
     linked = prop_def(DenseArrayBase.constr(i64))
-    result = result_def(IntegerType)
-
-    traits = traits_def(Pure())
-    irdl_options = (ParsePropInAttrDict(),)
-    assembly_format = "$inputs `,` $carry attr-dict `:` functional-type(operands, results)"
 
     def __init__(
         self,
-        inputs: SSAValue,
-        carry: SSAValue,
+        inputs: Sequence[tuple[SSAValue, int]],
+        carry: tuple[SSAValue, int],
         tables: Sequence[int],
         direct: Sequence[int],
         linked: Sequence[int],
     ) -> None:
+        operands, places = _picked([*inputs, carry])
         Operation.__init__(
             self,
-            operands=[inputs, carry],
-            properties=_properties(tuple(tables), tuple(direct), tuple(linked)),
+            operands=operands,
+            properties={"places": places}
+            | _properties(tuple(tables), tuple(direct), tuple(linked)),
             result_types=[bits_type(len(tables) + 2)],
         )
 
@@ -196,31 +213,34 @@ class RowOp(IRDLOperation):
         """Whether it takes a carry chain: one site alone, whose carry nobody reads, does not."""
         if len(self.tables) > 1:
             return True
-        carry = self.carry.owner
+        carry = self.operands[self.bits[-1][0]].owner
         if not isinstance(carry, hw.ConstantOp) or carry.value.value.data:
             return True
         return any(_takes_carry(use.operation, self.result) for use in self.result.uses)
 
-    def verify_(self) -> None:
+    @property
+    def fault(self) -> str:
+        """What is wrong with it; empty where nothing is."""
         sites, (direct, linked) = len(self.tables), self.flags
         if not sites or not len(direct) == len(linked) == sites:
-            raise VerifyException(
-                "expects a table, and whether it is direct and linked, for each site"
-            )
+            return "expects a table, and whether it is direct and linked, for each site"
         if not {*direct, *linked} <= {0, 1} or linked[0]:
-            raise VerifyException(
-                "expects 0 or 1 for direct and linked sites, and a first site that is not linked"
-            )
-        widths = [bit_width(value.type) for value in (self.inputs, self.carry, self.result)]
-        if widths != [INPUTS * sites, 1, sites + 2] or self.carry.type != i1:
-            raise VerifyException(
-                f"expects i{INPUTS * sites} and i1, and gives i{sites + 2}, for {sites} sites; got "
-                f"{self.inputs.type}, {self.carry.type} and {self.result.type}"
-            )
+            return "expects 0 or 1 for direct and linked sites, and a first site that is not linked"
+        if bit_width(self.result.type) == sites + 2 and self.has_bits(INPUTS * sites + 1):
+            return ""
+        return (
+            f"expects an operand and a place in it for each of {INPUTS * sites} inputs and a carry,"
+            f" and gives i{sites + 2}, for {sites} sites; got {self.result.type}"
+        )
 
-    def value(self, inputs: int, carry: int) -> int:
+    def verify_(self) -> None:
+        if self.fault:
+            raise VerifyException(self.fault)
+
+    def value(self, inputs: Sequence[int]) -> int:
         """The result for operands that are known."""
-        return row_values(self.functions, *self.flags, inputs, carry)
+        bits, below = self.given(inputs), INPUTS * len(self.tables)
+        return row_values(self.functions, *self.flags, bits & ((1 << below) - 1), bits >> below)
 
 
 @lru_cache(maxsize=4096)
@@ -233,7 +253,7 @@ def _support(table: int) -> tuple[bool, ...]:
 
 def _takes_carry(user: Operation, row: SSAValue) -> bool:
     """Whether an op reads the second bit of its operand."""
-    if isinstance(user, BitsOp):
+    if isinstance(user, PicksBits):
         return (user.operands.index(row), 1) in user.bits
     if not isinstance(user, comb.ExtractOp):
         return True

@@ -8,7 +8,7 @@ hang together).
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from functools import cache
 from typing import Any
 
@@ -26,7 +26,7 @@ from xdsl.traits import (
 from ..ir.errors import VerifyError
 from ..ir.locations import error_at
 from ..ir.walking import all_ops
-from .fabric import BitsOp, Fabric
+from .fabric import BitsOp, Fabric, RowOp
 from .registry import verify_module, verify_order
 
 _Key = tuple[Any, ...]
@@ -110,8 +110,10 @@ class ChangeVerifier:
         if not _in_its_place(op, operands):
             _verify(op)
             return
+        if isinstance(op, BitsOp | RowOp) and _picks_well(op):
+            return
         kind = (type(op), len(operands), *properties)
-        parts = [*[value.type for value in (*operands, *op.results)], *_judged(op)]
+        parts = [*[value.type for value in (*operands, *op.results)], *properties.values()]
         # Most are the same objects, which is seen sooner than that they are equal.
         same = (*kind, *map(id, parts))
         if same not in self._same:
@@ -136,14 +138,13 @@ def _key(op: Operation) -> _Key:
     )
 
 
-def _judged(op: Operation) -> Iterable[Attribute]:
-    """The properties whose values an op is verified for; few pick the same bits as another one."""
-    properties = op.properties
-    if type(op) is BitsOp and len(properties) == 1:
-        (places,) = properties.values()
-        if type(places) is DenseArrayBase and places.elt_type == i64 and op.is_legal:
-            return (i64,)
-    return properties.values()
+def _picks_well(op: BitsOp | RowOp) -> bool:
+    """Whether an op verifies, all of it: few pick the same bits as another one."""
+    arrays = op.properties.values()
+    if len(arrays) != len(op.get_irdl_definition().properties):
+        return False
+    are_arrays = all(type(a) is DenseArrayBase and a.elt_type is i64 for a in arrays)
+    return are_arrays and not op.fault
 
 
 def _looks_further(op: Operation) -> bool:

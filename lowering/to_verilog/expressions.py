@@ -5,14 +5,14 @@ Not here: which values get a wire of their own (`printer`).
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any
 
 from xdsl.dialects import comb, hw
 from xdsl.ir import Attribute, Operation, SSAValue
 
-from ...dialects.fabric import BitsOp
+from ...dialects.fabric import BitsOp, PicksBits
 from ...dialects.shapes import bit_width
 
 _INFIX: dict[type[Operation], str] = {
@@ -110,7 +110,7 @@ def _xor(op: comb.XorOp, e: Operands) -> Expression:
 
 
 def _joined(op: comb.ConcatOp, e: Operands) -> Expression:
-    return Expression(f"{{{', '.join(map(e.whole, op.inputs))}}}", simple=True)
+    return Expression(joined(map(e.whole, op.inputs)), simple=True)
 
 
 def _repeated(op: comb.ReplicateOp, e: Operands) -> Expression:
@@ -134,11 +134,16 @@ def _extracted(op: comb.ExtractOp, e: Operands) -> Expression:
     return Expression(bits, simple=True)
 
 
-def _picked(op: BitsOp, e: Operands) -> Expression:
+def picked(op: PicksBits, e: Operands) -> list[str]:
+    """Each of the bits that an op takes."""
     names = [e.text(value) for value in op.operands]
     alone = [width(value.type) == 1 for value in op.operands]
-    bits = [names[n] if alone[n] else f"{names[n]}[{place}]" for n, place in reversed(op.bits)]
-    return Expression(f"{{{', '.join(bits)}}}", simple=True)
+    return [names[n] if alone[n] else f"{names[n]}[{place}]" for n, place in op.bits]
+
+
+def joined(parts: Iterable[str]) -> str:
+    """Parts beside each other, the highest first."""
+    return f"{{{', '.join(parts)}}}"
 
 
 def bits_of(name: str, bits: int, low: int, high: int) -> str:
@@ -159,7 +164,7 @@ EXPRESSIONS: dict[type[Operation], Callable[[Any, Operands], Expression]] = {
     **dict.fromkeys(_INFIX, _infix),
     comb.XorOp: _xor,
     **dict.fromkeys(_SIGNED, _infix_signed),
-    BitsOp: _picked,
+    BitsOp: lambda op, e: Expression(joined(reversed(picked(op, e))), simple=True),
     comb.ConcatOp: _joined,
     comb.ExtractOp: _extracted,
     comb.ICmpOp: _compared,

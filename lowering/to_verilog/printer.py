@@ -17,14 +17,14 @@ from xdsl.dialects import comb, hw, seq
 from xdsl.dialects.builtin import ModuleOp, StringAttr
 from xdsl.ir import Attribute, Operation, OpResult, SSAValue
 
-from ...dialects.fabric import BitsOp, RowOp
+from ...dialects.fabric import BitsOp, PicksBits, RowOp
 from ..emission import Names, UnsupportedOps
 from .circuit.circuit import APART, COMMENT, name_of
 from .circuit.memories import MEMORY, memory_of
 from .circuit.modules import AnyModule, named_ports
 from .circuit.ops import read_by
 from .circuit.words import KEYWORDS
-from .expressions import EXPRESSIONS, Expression, Operands, bits_of, width
+from .expressions import EXPRESSIONS, Expression, Operands, bits_of, joined, picked, width
 from .templates import filled
 from .tools import TOOLS, Tool, ToolName, attribute, bit_range, memory_text
 
@@ -131,14 +131,13 @@ class _Printer:
             return False
         (result,) = op.results
         users = [use.operation for use in result.uses]
-        kinds = [type(user) for user in users]
-        if comb.ExtractOp in kinds or (BitsOp in kinds and width(result.type) > 1):
+        kinds = {type(user) for user in users}
+        picks = not kinds.isdisjoint((BitsOp, RowOp))
+        if comb.ExtractOp in kinds or (picks and width(result.type) > 1):
             return True
         if kind is hw.ConstantOp:
             return False
         if kind in _WIRES:
-            if len(users) == 1 and RowOp in kinds:
-                return False
             return name_of(result) is not None or len(op.operands) > 3
         return not (len(users) == 1 and users[0] in self.keeping)
 
@@ -229,7 +228,8 @@ class _Printer:
         if result not in self.early:
             self._declare("wire", [result])
         instance = self.names.new(f"{self.of[result].text}_i")
-        x, c, y = (self._expression(value).text for value in (*op.operands, result))
+        *x, c = picked(op, self.operands)
+        x, y = joined(reversed(x)), self.of[result].text
         self.lines += [
             f"  {self.row} #({_sites(op.functions, *op.flags)}, .CHAIN({int(op.is_chained)}))",
             f"    {instance} (.x({x}), .c({c}), .y({y}));",
@@ -255,7 +255,7 @@ class _Printer:
             if op.results and op not in named and read.keys().isdisjoint(op.results):
                 continue
             operands = self._read_by(op)
-            if type(op) is BitsOp:
+            if isinstance(op, PicksBits):
                 bits = [0] * len(operands)
                 for number, place in op.bits:
                     bits[number] |= 1 << place

@@ -133,10 +133,10 @@ hw.module @gates(in %a: i4, in %b: i4, in %c: i1, out y: i4) {
   %m = comb.mux %c, %s, %t : i4
   %p = fabric.bits %a, %b {places = array<i64: 0, 0, 0, 1, 0, 2, 0, 3, 1, 0, 1, 1>} : (i4, i4) -> i6
   %q = fabric.bits %b, %m {places = array<i64: 0, 0, 0, 1, 0, 2, 0, 3, 1, 0, 1, 1>} : (i4, i4) -> i6
-  %u = fabric.row %p, %c {tables = array<i64: 6>, direct = array<i64: 0>,
-       linked = array<i64: 0>} : (i6, i1) -> i3
-  %v = fabric.row %q, %c {tables = array<i64: 6>, direct = array<i64: 0>,
-       linked = array<i64: 0>} : (i6, i1) -> i3
+  %u = fabric.row %p, %c {places = array<i64: 0, 0, 0, 1, 0, 2, 0, 3, 0, 4, 0, 5, 1, 0>,
+       tables = array<i64: 6>, direct = array<i64: 0>, linked = array<i64: 0>} : (i6, i1) -> i3
+  %v = fabric.row %q, %c {places = array<i64: 0, 0, 0, 1, 0, 2, 0, 3, 0, 4, 0, 5, 1, 0>,
+       tables = array<i64: 6>, direct = array<i64: 0>, linked = array<i64: 0>} : (i6, i1) -> i3
   hw.output %m : i4
 }
 """
@@ -161,12 +161,18 @@ def link(module: ModuleOp) -> None:
     [op for op in module.walk() if isinstance(op, RowOp)][-1].properties["linked"] = ints([1])
 
 
+def carry(module: ModuleOp) -> None:
+    """The carry of an operand that is not there."""
+    op = [op for op in module.walk() if isinstance(op, RowOp)][-1]
+    op.properties["places"] = ints([0, 0, 0, 1, 0, 2, 0, 3, 0, 4, 0, 5, 2, 0])
+
+
 def output(module: ModuleOp) -> None:
     last = next(op for op in module.walk() if isinstance(op, hw.OutputOp))
     last.operands = []
 
 
-@pytest.mark.parametrize("spoil", [gate, place, link, output], ids=lambda f: f.__name__)
+@pytest.mark.parametrize("spoil", [gate, place, link, carry, output], ids=lambda f: f.__name__)
 def test_a_wrong_gate_among_many_that_are_alike(spoil: Callable[[ModuleOp], None]) -> None:
     module = parse_module(TEXT)
     verify = ChangeVerifier()

@@ -17,7 +17,7 @@ from xdsl.dialects import comb, hw, seq
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.ir import Attribute, Operation, OpResult, SSAValue
 
-from ....dialects.fabric import INPUTS, BitsOp, RowOp
+from ....dialects.fabric import BitsOp, RowOp
 from ....dialects.shapes import bit_width
 from ....ir.errors import VerifyError
 from ....ir.locations import location_text
@@ -267,12 +267,12 @@ def _register_fits(op: seq.CompRegOp, of: Sequence[int], result: int) -> bool:
 _FITTING: dict[type[Operation], Callable[[Any, list[int], int], bool]] = {
     hw.ConstantOp: lambda op, of, result: bit_width(op.value.type) == result,
     comb.ConcatOp: lambda op, of, result: sum(of) == result,
-    BitsOp: lambda op, of, result: op.is_legal,
+    BitsOp: lambda op, of, result: not op.fault,
     comb.ExtractOp: lambda op, of, result: 0 <= op.low_bit.value.data <= of[0] - result,
     comb.ReplicateOp: lambda op, of, result: result % of[0] == 0,
     comb.ICmpOp: lambda op, of, result: of[0] == of[1] and result == 1,
     comb.ParityOp: lambda op, of, result: result == 1,
-    RowOp: lambda op, of, result: of == [INPUTS * (result - 2), 1],
+    RowOp: lambda op, of, result: not op.fault,
     comb.MuxOp: lambda op, of, result: of == [1, result, result],
     seq.CompRegOp: _register_fits,
 }

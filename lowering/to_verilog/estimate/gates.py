@@ -99,9 +99,9 @@ class Gates:
         """Whether a carry cell has one bit: Yosys' `ice40_opt` leaves out those it can."""
         return self.family.carry_bits == 1
 
-    def row(self, op: RowOp, x: Bits, carry: int) -> Bits:
+    def row(self, op: RowOp, x: Bits) -> Bits:
         """A row that synthesis leaves as it is: a look-up table a site, and the chain behind."""
-        net, sites = self.netlist, len(op.tables)
+        net, sites, carry = self.netlist, len(op.tables), x[-1]
         first: Bits = []
         chosen: Bits = []
         second, read_by_second = FALSE, op.second_inputs
@@ -238,7 +238,7 @@ def _extract(op: comb.ExtractOp, value: Bits) -> Bits:
 _RULES: dict[type[Operation], Rule] = {
     hw.ConstantOp: lambda g, op, x: [op.value.value.data >> i & 1 for i in range(_width(op))],
     BitsOp: lambda g, op, x: [x[number][place] for number, place in op.bits],
-    RowOp: lambda g, op, x: g.row(op, x[0], x[1][0]),
+    RowOp: lambda g, op, x: g.row(op, [x[number][place] for number, place in op.bits]),
     comb.ConcatOp: lambda g, op, x: [bit for word in reversed(x) for bit in word],
     comb.ExtractOp: lambda g, op, x: _extract(op, x[0]),
     comb.ReplicateOp: lambda g, op, x: x[0] * (_width(op) // len(x[0])),

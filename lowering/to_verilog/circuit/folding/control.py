@@ -147,8 +147,8 @@ class SteppedBody(StageBody):
                 four, sites = words[first : first + 4], list[tuple[SSAValue, int]]()
                 for bit in range(bits):
                     pins = [*((word, bit) for word in four), (index, place), (index, place + 1)]
-                    inputs = self.put(BitsOp(pins))
-                    sites.append((self.put(RowOp(inputs, none, [_ONE_OF_FOUR], [0], [0])), 0))
+                    row = RowOp(pins, (none, 0), [_ONE_OF_FOUR], [0], [0])
+                    sites.append((self.put(row), 0))
                 chosen.append(self.put(BitsOp(sites)))
             if whole < len(words):
                 low = self.extract(index, place, 2)

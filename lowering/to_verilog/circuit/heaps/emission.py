@@ -72,8 +72,7 @@ class _Emission:
 
     def _row(self, row: Row) -> None:
         circuit = self.circuit
-        inputs = self._picked([self._bit(net) for net in row.inputs])
-        carry = circuit.bit(*self._bit(row.carry_in), inverted=False)
+        inputs, carry = [self._bit(net) for net in row.inputs], self._bit(row.carry_in)
         op = RowOp(inputs, carry, row.tables, row.direct, row.linked)
         value = circuit.put(op, circuit.name("row"))
         for net, place in row.gives():

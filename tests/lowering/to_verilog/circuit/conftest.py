@@ -64,10 +64,8 @@ class Bench:
         match op:
             case hw.ConstantOp():
                 return op.value.value.data
-            case BitsOp():
+            case BitsOp() | RowOp():
                 return op.value([values[operand] for operand in op.inputs])
-            case RowOp():
-                return op.value(values[op.inputs], values[op.carry])
             case comb.MuxOp() if op.cond is self.enable:
                 return values[op.true_value]
             case seq.CompRegOp():
