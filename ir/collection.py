@@ -10,19 +10,33 @@ import gc
 from collections.abc import Generator
 from contextlib import contextmanager
 
-_THRESHOLDS = 100_000, 20, 100
-"""New objects before they are looked through, by default 700; and how often the older ones are."""
+_USUAL = gc.get_threshold()
+
+_RARE = 2_000_000, 10, 100
+"""New objects before they are looked through, by default 700; and how often the older ones are. The
+IR of a circuit of 20,000 look-up tables has a million, all of which live."""
 
 
 @contextmanager
 def rare_collection() -> Generator[None]:
     """Look for garbage less often, in all threads; what is as rare already stays."""
     usual = gc.get_threshold()
-    if not 0 < usual[0] < _THRESHOLDS[0]:
+    if not 0 < usual[0] < _RARE[0]:
         yield
         return
-    gc.set_threshold(*_THRESHOLDS)
+    gc.set_threshold(*_RARE)
     try:
         yield
     finally:
         gc.set_threshold(*usual)
+
+
+@contextmanager
+def usual_collection() -> Generator[None]:
+    """Look for garbage as often as Python does: within `rare_collection`, for what runs long."""
+    rare = gc.get_threshold()
+    gc.set_threshold(*_USUAL)
+    try:
+        yield
+    finally:
+        gc.set_threshold(*rare)

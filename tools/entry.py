@@ -7,9 +7,12 @@ Not here: what is done about Ctrl-C in between, which `console.guarded` says.
 
 from __future__ import annotations
 
+import gc
 import os
 import signal
 from pkgutil import resolve_name
+
+from ..ir.collection import rare_collection
 
 
 def triton() -> int:
@@ -39,7 +42,14 @@ def triton_translate() -> int:
 
 def _run(tool: str, module: str) -> int:
     """Load a command line and run it."""
+    with rare_collection():
+        code = _interruptible(tool, module)
+        # The end of the process is the end of all objects: looking through them takes a second.
+        gc.freeze()
+    return code
 
+
+def _interruptible(tool: str, module: str) -> int:
     def stop(*_: object) -> None:
         os.write(2, f"{tool}: error: interrupted\n".encode())
         os._exit(130)

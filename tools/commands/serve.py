@@ -22,6 +22,7 @@ from ...dialects.elements import numpy_dtype
 from ...dialects.shapes import DYNAMIC
 from ...dialects.spike.types import dense_type
 from ...ir.arrays import Array
+from ...ir.collection import usual_collection
 from ...ir.errors import BackendError, OptionError, refuse
 from ...ir.extras import install
 from ...ir.interpreter import entry_function
@@ -88,7 +89,8 @@ def serve(options: Serve) -> None:
         port: int = opened.getsockname()[1]
         host = f"[{options.host}]" if ":" in options.host else options.host
         note("triton", f"listening on {scheme}://{host}:{port}/{'v1' if texts else 'v2'}")
-        server.run(sockets=[opened])
+        with usual_collection():
+            server.run(sockets=[opened])
 
 
 def _check_access(options: Serve) -> None:

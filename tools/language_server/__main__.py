@@ -7,6 +7,7 @@ import sys
 from collections.abc import Sequence
 from pkgutil import resolve_name
 
+from ...ir.collection import usual_collection
 from ...ir.errors import BackendError, OptionError
 from ...ir.extras import install
 from ..console import guarded
@@ -34,7 +35,7 @@ def _serve(arguments: Sequence[str]) -> int:
     except ImportError as error:
         raise BackendError(f"the language server needs pygls: {install('lsp')}") from error
     # Its own streams: pygls closes what it is given.
-    with open(os.dup(0), "rb") as stdin, open(os.dup(1), "wb") as stdout:
+    with open(os.dup(0), "rb") as stdin, open(os.dup(1), "wb") as stdout, usual_collection():
         server.start_io(stdin, stdout)
     return 0
 
