@@ -9,7 +9,7 @@ from __future__ import annotations
 import random
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cached_property, lru_cache
 
 from .....dialects.fabric import INPUTS
 from .rows import FALSE_NET, TRUE, TRUE_NET, Nets, Row, RowWriter
@@ -18,7 +18,7 @@ Heap = dict[int, list[int]]
 """For each weight the literals of its bits."""
 
 Chain = list[tuple[bool, int]]
-"""Positions of a row that is planned: whether it is an `A`, and its weight."""
+"""Positions of a row that is planned: whether it is an `A`, and its weight above the first one."""
 
 _LONGEST = 64
 _MOST_LEVELS = 30
@@ -66,15 +66,16 @@ def negated(heap: Heap, constant: int) -> tuple[Heap, int]:
     return bits, -constant - sum(len(column) << weight for weight, column in heap.items())
 
 
-def shapes(
-    heights: Sequence[int], start: int, top: int, atoms: int
-) -> tuple[Chain, list[tuple[int, int]]]:
-    """The longest row of full positions from a weight on.
+_MANY = 7
+"""Bits of a weight that stand for more of them: a position takes seven at most."""
+
+
+@lru_cache(maxsize=1 << 14)
+def shapes(heights: tuple[int, ...], atoms: int) -> tuple[Chain, list[tuple[int, int]]]:
+    """The longest row of full positions from the first weight on.
 
     Args:
-        heights: bits of each weight, of two behind `top` too.
-        start: the lowest weight.
-        top: the first weight that no position may have.
+        heights: bits of each weight that a position may have, at most `_MANY`.
         atoms: 0 for `T` alone, 1 for `A` where the next weight has too few bits for a `T`, 2 for
             `A` at the start of a row in any case.
 
@@ -84,10 +85,10 @@ def shapes(
     """
     chain: Chain = []
     beginnings: list[tuple[int, int]] = []
-    bits = heights[start]
-    linked, taken, weight, sites, saved = False, 0, start, 0, 0
+    top, heights = len(heights), (*heights, 0, 0)
+    linked, taken, weight, sites, saved = False, 0, 0, 0, 0
     while weight < top and len(chain) < _LONGEST:
-        above = heights[weight + 1]
+        bits, above = heights[weight], heights[weight + 1]
         may_be_atom = bits > 4 and atoms and bits + linked >= 6 + (not chain) and weight + 1 < top
         if may_be_atom and (above < 3 or (atoms > 1 and not chain)):
             taken += 6 - linked + (not chain)
@@ -95,7 +96,6 @@ def shapes(
             linked, weight, sites = False, weight + 2, sites + 2
             saved = taken - sites - 1
             beginnings.append((sites, saved))
-            bits = heights[weight]
         elif bits >= 3:
             chain.append((False, weight))
             taken += 3 if linked or bits == 3 else 4
@@ -103,7 +103,6 @@ def shapes(
             # Three bits alone carry nothing.
             saved = taken - sites - 1 - (taken > 3)
             beginnings.append((sites, 0 if may_be_atom else saved))
-            bits = above
         else:
             break
     if chain:
@@ -129,15 +128,17 @@ def _take(bits: list[int], count: int, *, plain: bool) -> tuple[list[int], int |
     return taken, extra
 
 
-def apply(nets: Nets, level: int, heap: Heap, chain: Chain, given: Heap, constant: int) -> Row:
+def apply(
+    nets: Nets, level: int, heap: Heap, start: int, chain: Chain, given: Heap, constant: int
+) -> Row:
     """Build a planned row of bits of the heap, which loses them; what comes out goes to `given`.
 
     A constant that has the bit of a first `T` enters as its carry.
     """
     writer = RowWriter(nets, level)
-    start, extra = chain[0][1], None
+    extra = None
     for index, (is_atom, weight) in enumerate(chain):
-        bits, linked = heap[weight], writer.has_majority
+        bits, linked = heap[start + weight], writer.has_majority
         if is_atom and not linked and bits[-1] & 1:
             # The sixth bit cannot be inverted.
             writer.ternary(_take(bits, 3, plain=False)[0])
@@ -189,20 +190,20 @@ def squeezed(nets: Nets, heap: Heap) -> tuple[list[tuple[int, Row]], Heap]:
         for weight in sorted(heap):
             while True:
                 heights = _heights(heap, max(heap) + 1)
-                chain, beginnings = shapes(heights, weight, max(heap) + 1, 0)
+                chain, beginnings = shapes(tuple(heights[weight:]), 0)
                 if not chain or beginnings[-1][1] < 1.5 * beginnings[-1][0]:
                     break
-                rows.append((level, apply(nets, level, heap, chain, given, 0)))
+                rows.append((level, apply(nets, level, heap, weight, chain, given, 0)))
         if not given:
             return rows, heap
         heap = joined(heap, given)
 
 
 def _heights(heap: Heap, top: int) -> list[int]:
-    """The bits of each weight below `top`, and zeros of three more."""
-    heights = [0] * (top + 3)
+    """The bits of each weight below `top`, at most `_MANY`."""
+    heights = [0] * top
     for weight, bits in heap.items():
-        heights[weight] = len(bits)
+        heights[weight] = min(len(bits), _MANY)
     return heights
 
 
@@ -264,18 +265,20 @@ class Try:
         while True:
             if max(heights) <= INPUTS and self._fits(ready, late, given):
                 return joined(ready, late, given)
-            chain = self._best(heights, relaxed=bool(given or late))
-            if chain is None:
+            best = self._best(heights, relaxed=bool(given or late))
+            if best is None:
                 return joined(ready, late, given)
-            row = apply(self.nets, level, ready, chain, given, self.constant)
+            start, chain = best
+            row = apply(self.nets, level, ready, start, chain, given, self.constant)
             self.rows.append((level, row))
             if row.carry_in == TRUE_NET:
-                self.constant -= 1 << chain[0][1]
+                self.constant -= 1 << start
             for _, weight in chain:
-                heights[weight] = len(ready[weight])
+                heights[start + weight] = min(len(ready[start + weight]), _MANY)
 
-    def _best(self, heights: Sequence[int], *, relaxed: bool) -> Chain | None:
-        """The row that saves most bits a site; a poor one only where nothing else happens.
+    def _best(self, heights: Sequence[int], *, relaxed: bool) -> tuple[int, Chain] | None:
+        """The row that saves most bits a site, and its first weight; a poor one only where nothing
+        else happens.
 
         Args:
             heights: bits of each weight, see `_heights`.
@@ -291,7 +294,7 @@ class Try:
         if not good:
             return None
         *_, end, start = max(good)
-        return shapes(heights, start, self.width - 1, self.atoms)[0][:end]
+        return start, shapes(tuple(heights[start:-1]), self.atoms)[0][:end]
 
     def _offer(
         self,
@@ -305,7 +308,7 @@ class Try:
         its first weight.
         """
         chance = self.chance.random
-        _, beginnings = shapes(heights, start, self.width - 1, self.atoms)
+        _, beginnings = shapes(tuple(heights[start:-1]), self.atoms)
         last = len(beginnings)
         for end, (sites, saved) in enumerate(beginnings, 1):
             if (end == last or chance() >= 0.5) and saved > 0:
