@@ -91,3 +91,15 @@ def test_packages_are_looked_at_without_a_compiler(command: str, tmp_path: Path)
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
     assert "file" in done.stdout
+
+
+def test_the_end_looks_for_no_garbage() -> None:
+    lines = [
+        "import atexit, gc, sys",
+        "sys.argv = ['triton', 'explain', 'E0101']",
+        "atexit.register(lambda: print(gc.get_freeze_count() > 10_000, file=sys.stderr))",
+        "from triton_dsl.tools.entry import triton",
+        "triton()",
+    ]
+    run = [sys.executable, "-c", "\n".join(lines)]
+    assert subprocess.run(run, capture_output=True, text=True, check=True).stderr == "True\n"

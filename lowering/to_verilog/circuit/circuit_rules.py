@@ -61,8 +61,9 @@ def moved(op: Operation, operands: Sequence[Signals]) -> Sequence[Signals]:
 
 def numbers(values: Array) -> Signals:
     """Constants for the elements of an integer array."""
-    flat = [Signal.constant(int(value)) for value in values.reshape(-1)]
-    return array_of(flat, values.shape)
+    flat: list[int] = values.reshape(-1).tolist()
+    constants = {value: Signal.constant(value) for value in {*flat}}
+    return array_of([constants[value] for value in flat], values.shape)
 
 
 def _each(circuit: Circuit, function: Callable[..., Signal], *arrays: Signals) -> Signals:

@@ -7,6 +7,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
 from typing import Literal
 
+import numpy as np
+from numpy.typing import NDArray
 from xdsl.dialects import hw
 from xdsl.dialects.builtin import ModuleOp
 
@@ -108,9 +110,9 @@ def estimate(module: ModuleOp, grade: str = "ultrascale+", top: str | None = Non
     with rare_collection():
         netlist, parts = elaborate(module, outermost, family)
         live = netlist.remove_dead()
-        uses = Counter(literal >> 1 for literal in reading(netlist, family))
-        uses.update([literal >> 1 for node in live for literal in netlist.inputs[node]])
-        infer_resets(netlist, uses, gated=family.gated_reset)
+        by_tables = [literal for node in live for literal in netlist.inputs[node]]
+        uses = _readers(netlist, np.array(reading(netlist, family) + by_tables, np.int64) >> 1)
+        infer_resets(netlist, Counter(dict(enumerate(uses))), gated=family.gated_reset)
         return _Count(netlist, parts, family).result()
 
 
@@ -219,13 +221,10 @@ class _Count:
 
     def _uses(self, tables: Mapping[int, Cut]) -> list[int]:
         """How often each node is read by something in the device."""
-        uses = [0] * len(self.netlist.kinds)
-        for literal in self.read:
-            uses[literal >> 1] += 1
-        for cut in tables.values():
-            for node in cut:
-                uses[node] += 1
-        return uses
+        by_tables = np.array([node for cut in tables.values() for node in cut], np.int64)
+        return _readers(
+            self.netlist, np.concatenate([np.array(self.read, np.int64) >> 1, by_tables])
+        )
 
     def _chains(self) -> None:
         of_cell = self.family.carry_bits
@@ -311,6 +310,12 @@ class _Count:
             count["block_memories"] += block.memories
             count["luts"] += block.luts
             count["memory_luts"] += block.luts
+
+
+def _readers(netlist: Netlist, nodes: NDArray[np.int64]) -> list[int]:
+    """How often each node of a netlist is among some."""
+    counts: list[int] = np.bincount(nodes, minlength=len(netlist.kinds)).tolist()
+    return counts
 
 
 def reading(netlist: Netlist, family: Family) -> list[int]:

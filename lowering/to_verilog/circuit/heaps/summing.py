@@ -113,7 +113,7 @@ def shapes(heights: tuple[int, ...], atoms: int) -> tuple[Chain, list[tuple[int,
 def _ordered(heap: Heap) -> None:
     """Put the inverted bits of each weight first, as `_take` wants them."""
     for bits in heap.values():
-        bits.sort(key=_is_plain)
+        bits[:] = [x for x in bits if x & 1] + [x for x in bits if not x & 1]
 
 
 def _is_plain(literal: int) -> bool:
