@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import numpy as np
-from xdsl.dialects.builtin import f32, i8, i16, i32
+from xdsl.dialects.builtin import IntegerType, Signedness, f32, i8, i16, i32
 from xdsl.ir import Attribute, SSAValue
 
 from ...dialects import tensor
@@ -14,6 +14,7 @@ from ...dialects.inference import tensor_type
 from ...dialects.shapes import is_float
 from ...dialects.tensor.formula import Formula
 from ..problems import refuse
+from .calls import element_type
 from .formats import UI8
 from .inputs import type_of_proto, type_of_value
 from .onnx_builder import Builder, Call, Results, Rule
@@ -21,8 +22,10 @@ from .rules_conversion import encoded, numbers
 from .rules_index import take
 from .values import Levels
 
-SHIFT = 128
-"""What unsigned bytes are more than signed ones."""
+UI16: Attribute = IntegerType(16, Signedness.UNSIGNED)
+
+_UNSIGNED = (UI8, UI16)
+"""What becomes signed integers, by half of the range less."""
 
 
 def spread(e: Builder, vector: SSAValue, x: SSAValue, axis: int, block: int) -> SSAValue:
@@ -65,11 +68,15 @@ def quantized(
     if single and element in (i8, i16) and simple and e.rank(x):
         parts = [e.reshape(v, ()) if e.sizes(v) == (1,) else v for v in (scale, zero)]
         levels = e.add(tensor.QuantizeOp(e.convert(x, f32), *parts, axis=axis, low=low, high=high))
-    elif single and element == UI8 and format is None and simple and e.rank(x) and e.is_known(zero):
+    elif (
+        single and element in _UNSIGNED and format is None and simple and e.rank(x)
+        and e.is_known(zero)
+    ):  # fmt: skip
+        half = int(info.max) // 2 + 1
         parts = [e.reshape(v, ()) if e.sizes(v) == (1,) else v for v in (scale, _signed(e, zero))]
-        ends = {"low": low - SHIFT, "high": high - SHIFT}
+        ends = {"low": low - half, "high": high - half}
         signed = e.add(tensor.QuantizeOp(e.convert(x, f32), *parts, axis=axis, **ends))
-        wide = e.add(tensor.AddOp(e.convert(signed, i32), e.number(SHIFT, i32)))
+        wide = e.add(tensor.AddOp(e.convert(signed, i32), e.number(half, i32)))
         levels = e.convert(wide, element)
         e.signed[levels] = signed
     else:
@@ -83,8 +90,11 @@ def quantized(
 
 
 def _signed(e: Builder, zero: SSAValue) -> SSAValue:
-    """A known zero point of unsigned bytes as that of the bytes less 128."""
-    return e.known((e.arrays[zero].astype(np.int16) - SHIFT).astype(np.int8), i8)
+    """A known zero point of unsigned integers as that of signed ones."""
+    levels = e.arrays[zero]
+    half = np.iinfo(levels.dtype).max // 2 + 1
+    signed = np.dtype(f"int{8 * levels.itemsize}")
+    return e.known((levels.astype(np.int64) - half).astype(signed), element_type(signed))
 
 
 def requantized(
@@ -157,13 +167,13 @@ def _dequantize(e: Builder, call: Call) -> SSAValue:
         simple
         and e.rank(x)
         and tensor_type(scale).element_type == result == f32
-        and tensor_type(x).element_type in (i8, i16, i32, UI8)
+        and (tensor_type(x).element_type in (i8, i16, i32, UI8) or x in e.signed)
     ):
         if x in e.signed and e.is_known(zero):
             x, zero = e.signed[x], _signed(e, zero)
         parts = [e.reshape(v, ()) if e.sizes(v) == (1,) else v for v in (scale, zero)]
         floats = e.add(tensor.DequantizeOp(x, *parts, axis=axis))
-        if e.is_known(floats) and format is None and all(map(e.is_known, parts)):
+        if e.is_known(floats) and not codes and all(map(e.is_known, parts)):
             e.levels[floats] = Levels(x, parts[0], parts[1], axis)
         return floats
     exact = f32 if codes else i32

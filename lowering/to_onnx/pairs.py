@@ -13,7 +13,7 @@ Not here: pairs on ranges from samples (`calibrated`).
 from __future__ import annotations
 
 import numpy as np
-from xdsl.dialects.builtin import i8
+from xdsl.dialects.builtin import i8, i16
 from xdsl.dialects.func import FuncOp
 from xdsl.ir import Operation, SSAValue, Use
 
@@ -25,27 +25,34 @@ from .byte_weights import SHIFT, ByteWeight, dequantized, store
 from .graph import Array, Attributes, Element, element_type
 from .onnx_writer import Writer
 
+OF_16_BITS = 21
+"""The opset from which on pairs may have 16 bits."""
+
 PRODUCTS = (tensor.ConvOp, tensor.LinearOp, tensor.MatmulOp)
 """Ops whose second operand is a weight."""
 
 
-def has_pairs(function: FuncOp) -> bool:
+def has_pairs(function: FuncOp, opset: int) -> bool:
     """Whether some product has quantised activations and weights of stored integers."""
+    ops = function.body.block.ops
+    if opset < OF_16_BITS and any(isinstance(op, tensor.QuantizeOp) and _is_fine(op) for op in ops):
+        return False
     return any(
         isinstance(op, PRODUCTS) and _is_pair(op.operands[0]) and _is_stored(op.operands[1])
-        for op in function.body.block.ops
+        for op in ops
     )
 
 
 def write_levels(e: Writer, op: tensor.QuantizeOp) -> bool:
-    """QuantizeLinear to UINT8, where pairs are kept and nothing but their other halves reads it."""
+    """QuantizeLinear to UINT8 or INT16, if pairs are kept and their other halves alone read it."""
     if not e.keeps_pairs or not _is_whole(op) or _known(op.zero_point) is None:
         return False
     if not all(isinstance(use.operation, tensor.DequantizeOp) for use in op.result.uses):
         return False
-    inputs, axis = _grid(e, op, e.value(op.input), Element.UINT8)
+    element = Element.INT16 if _is_fine(op) else Element.UINT8
+    inputs, axis = _grid(e, op, e.value(op.input), element)
     attributes: Attributes = {} if axis is None else {"axis": axis}
-    e.bind(op.result, e.call("", "QuantizeLinear", inputs, Element.UINT8, attributes))
+    e.bind(op.result, e.call("", "QuantizeLinear", inputs, element, attributes))
     return True
 
 
@@ -108,9 +115,16 @@ def _channels(op: tensor.DequantizeOp) -> int | None:
 
 
 def _is_whole(op: tensor.QuantizeOp) -> bool:
-    """Whether all bytes are in the range."""
+    """Whether all integers of 8 or 16 bits are in the range."""
     bounds = (op.low.value.data, op.high.value.data)
-    return tensor_type(op.result).element_type == i8 and bounds == (-128, 127)
+    bits = 16 if _is_fine(op) else 8
+    fits = bits == 16 or tensor_type(op.result).element_type == i8
+    return fits and bounds == (-(1 << bits - 1), (1 << bits - 1) - 1)
+
+
+def _is_fine(op: tensor.QuantizeOp) -> bool:
+    """Whether the integers have 16 bits."""
+    return tensor_type(op.result).element_type == i16
 
 
 def _is_pair(value: SSAValue) -> bool:
@@ -141,7 +155,7 @@ def _is_stored(value: SSAValue) -> bool:
     )
 
 
-_STORED = (Element.INT8, Element.UINT8, Element.INT32)
+_STORED = (Element.INT8, Element.UINT8, Element.INT16, Element.INT32)
 
 
 def _known(value: SSAValue) -> Array | None:

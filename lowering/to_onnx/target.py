@@ -196,7 +196,7 @@ def build_graph(function: func.FuncOp, options: OnnxOptions) -> Graph:
         graph.int8_weights = "safe"
     writer = Writer(graph, options.form, options.precision, options.weight_bits)
     writer.stored = stored
-    writer.keeps_pairs = options.precision == "float32" and has_pairs(function)
+    writer.keeps_pairs = options.precision == "float32" and has_pairs(function, writer.opset)
     inputs = _symbols(function.args, function.arg_attrs, argument_names(function), None)
     for argument, (name, sizes) in zip(function.args, inputs, strict=True):
         element = element_type(dense_type(argument).element_type)

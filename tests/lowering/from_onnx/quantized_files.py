@@ -20,7 +20,8 @@ Array = np.ndarray[Any, Any]
 Node = tuple[str, list[str], str, dict[str, Any]]
 """Operator, inputs, output, attributes. `w3,4`, `b3` and `v6` are weights 3 by 4, 3 addends, 6."""
 
-TYPES = {"u8": QuantType.QUInt8, "s8": QuantType.QInt8}
+TYPES = {"u8": QuantType.QUInt8, "s8": QuantType.QInt8, "u16": QuantType.QUInt16,
+         "s16": QuantType.QInt16, "s4": QuantType.QInt4, "u4": QuantType.QUInt4}  # fmt: skip
 FORMS = {"pairs": QuantFormat.QDQ, "operators": QuantFormat.QOperator}
 
 

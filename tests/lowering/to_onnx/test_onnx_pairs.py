@@ -111,6 +111,29 @@ def test_they_leave_as_they_came(
         assert array.dtype == np.uint8 or fits(array, axis) != (name in asked)
 
 
+@pytest.mark.parametrize(
+    ("kind", "activations", "weights", "growth"),
+    [
+        ("images", "u16", "s8", 1.05),
+        ("attention", "u16", "s8", 1.05),
+        ("rows", "s16", "s16", 1.05),
+        ("rows", "u8", "s4", 2.1),  # 4 bits leave as 8
+        ("rows", "u8", "u4", 2.1),
+    ],
+)
+def test_integers_of_other_widths_stay_integers(
+    tmp_path: Path, kind: str, activations: str, weights: str, growth: float
+) -> None:
+    path, x = quantized(tmp_path, kind, activations, weights, True)
+    data = exported(from_onnx(path))
+    assert len(data) <= growth * path.stat().st_size
+    before = run_session(open_session(path, entries=EXACT_BYTES), [x])
+    np.testing.assert_array_equal(run_session(open_session(data), [x])[0], before[0])
+    stored = onnx.load_from_string(data).graph.initializer
+    floats = [i.name for i in stored if i.data_type == onnx.TensorProto.FLOAT and len(i.dims) > 1]
+    assert not floats
+
+
 FLOATS = """
 func.func @forward(%x: tensor<?x8xf32>) -> tensor<?x8xf32> {
   %s = tensor.constant dense<1.000000e-01> : tensor<f32>
