@@ -8,8 +8,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from .assumptions import Assumptions
 from .diagnostics import DiagnosticBag, Edit, Note
-from .dims import Assumptions
 from .elaborated import ConstantData, ConstantValue, Operation, ParameterValue, Value
 from .loader import PRELUDE_FILE
 from .nodes import Expression, FunctionDef, Name, Span

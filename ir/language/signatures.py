@@ -13,7 +13,8 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal, NoReturn, TypeAlias, cast
 
-from .dims import Assumptions, Dim
+from .assumptions import Assumptions
+from .dims import Dim
 from .types import FLOATS, TensorType, TypeMismatch, broadcast_shapes, promote, shapes_equal
 
 ParameterKind = Literal[

@@ -12,7 +12,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from .dims import Assumptions, Dim, DimError
+from .assumptions import Assumptions
+from .dims import Dim, DimError
 
 TensorKind = Literal["dense", "ternary", "spike"]
 

@@ -6,9 +6,9 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
+from triton_dsl.ir.language.assumptions import Assumptions
 from triton_dsl.ir.language.dims import (
     UNKNOWN,
-    Assumptions,
     Dim,
     DimError,
     floor_divide,

@@ -6,7 +6,8 @@ import itertools
 
 import pytest
 
-from triton_dsl.ir.language.dims import Assumptions, Dim
+from triton_dsl.ir.language.assumptions import Assumptions
+from triton_dsl.ir.language.dims import Dim
 from triton_dsl.ir.language.types import (
     DENSE_ELEMENTS,
     TensorType,
