@@ -216,23 +216,32 @@ def _unvalidated() -> Generator[None]:
 
 
 @contextmanager
+def errors_alone(name: str) -> Generator[None]:
+    """Without what the logger of this name says below errors."""
+    log = logging.getLogger(name)
+    level = log.level
+    log.setLevel(logging.ERROR)
+    try:
+        yield
+    finally:
+        log.setLevel(level)
+
+
+@contextmanager
 def _unprinted() -> Generator[None]:
     """Without the graph that `torch.export` prints on stderr where sizes depend on values.
 
     What else is written there stands there when this ends.
     """
-    log = logging.getLogger("torch.fx.experimental.symbolic_shapes")
-    level, written, printed = log.level, io.StringIO(), ""
-    log.setLevel(logging.ERROR)
+    written, printed = io.StringIO(), ""
     try:
-        with redirect_stderr(written):
+        with errors_alone("torch.fx.experimental.symbolic_shapes"), redirect_stderr(written):
             yield
     except Exception as error:
         graph = getattr(error, "partial_fx_graph", None)
         printed = "" if graph is None else f"{graph}\n"
         raise
     finally:
-        log.setLevel(level)
         told = written.getvalue()
         sys.stderr.write(told.replace(printed, "") if printed else told)
 

@@ -26,7 +26,7 @@ from xdsl.dialects.builtin import ModuleOp
 
 from ...ir.errors import SourceError, first_line
 from .calls import nodes_of
-from .exporting import Exported
+from .exporting import Exported, errors_alone
 from .free_sizes import BATCH
 from .importer import program_of
 from .sizes import is_free, sizes_of
@@ -95,7 +95,8 @@ def read_pt2(path: Path) -> ExportedProgram:
     """
     import_module("torch.ao.quantization.fx._decomposed")  # defines quantized_decomposed
     try:
-        return torch.export.load(_archive(_records(path)))
+        with errors_alone("torch.export"):  # it logs the traceback of what it tries first
+            return torch.export.load(_archive(_records(path)))
     except SourceError:
         raise
     except OSError as error:

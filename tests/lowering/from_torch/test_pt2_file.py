@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+import logging
 import pickle
 import zipfile
 from collections.abc import Callable
@@ -204,6 +205,23 @@ def test_other_files_are_refused(tmp_path: Path, data: bytes) -> None:
     path.write_bytes(data)
     with pytest.raises(SourceError, match=r"no archive of torch\.export\.save"):
         from_pt2(path)
+
+
+def test_a_short_tensor_is_one_message(
+    saved: tuple[Net, Path],
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    said: list[logging.LogRecord] = []
+    monkeypatch.setattr(logging.getLogger("torch.export"), "handle", said.append)
+
+    def cut(records: Records) -> None:
+        records["data/weights/weight_0"] = records["data/weights/weight_0"][:-4]
+
+    path = changed(saved[1], tmp_path, cut)
+    assert main([str(path), "--import", "-o", str(tmp_path / "net.mlir")]) == 1
+    assert len(capsys.readouterr().err.splitlines()) == 1 and not said
 
 
 def test_tensors_that_a_program_makes_are_bounded(tmp_path: Path) -> None:

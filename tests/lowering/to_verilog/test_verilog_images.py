@@ -223,6 +223,18 @@ def test_padding_of_one_value_costs_no_stage(iverilog: str, program: Program) ->
     assert report["initiation_interval"] == 20
 
 
+def test_an_image_beside_one_that_nothing_reads(iverilog: str, program: Program) -> None:
+    written = ImageProgram(12, 2, 3, 4, "i8")
+    written.conv(3, (2, 2))
+    text = written.text()
+    both = text.replace("(%x:", "(%unread: tensor<?x2x3x4xi8>, %x:")
+    unread, x = written.inputs(FRAMES)[::-1], written.inputs(FRAMES)
+    (expected,) = run_module(program(text, written.values), [x])
+    artifact = compile_to_target(program(both, written.values), "verilog", OPTIONS)
+    _, (actual,) = run_verilog(artifact, [unread, x], "iverilog")
+    assert np.array_equal(actual, expected)
+
+
 def branches() -> ImageProgram:
     """Windows, a fork, a FIFO, a join, pooling, and a frame gathered at the end."""
     written = ImageProgram(9, 2, 5, 4, "i8")

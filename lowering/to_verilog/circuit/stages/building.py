@@ -43,7 +43,7 @@ from .frames import (
     repeat_stage,
     scatter_stage,
 )
-from .links import fork_stage, join_stage
+from .links import fork_stage, join_stage, selection_stage
 from .network import Network
 from .neuron_rules import neuron_rules
 from .neurons import Population, membrane_stage, neuron_stage
@@ -197,13 +197,15 @@ class Building:
         users = [p for p in self.parts if any(source is part for source, _ in p.sources)]
         wanted = [[v for source, v in user.sources if source is part] for user in users]
         layout = self.network.layouts[channel]
-        if len(users) == 1:
+        places = [[place for value in values for place in elements[value]] for values in wanted]
+        if len(users) == 1 and len(places[0]) == len(layout.bounds):
             self._channels[part, users[0]] = channel, elements
             return
-        places = [[place for value in values for place in elements[value]] for values in wanted]
-        outputs = self.network.add(
-            fork_stage(self.network.unique("fork"), layout, places), [channel]
-        )
+        if len(users) == 1:
+            stage = selection_stage(self.network.unique("selection"), layout, places[0])
+        else:
+            stage = fork_stage(self.network.unique("fork"), layout, places)
+        outputs = self.network.add(stage, [channel])
         for user, values, output in zip(users, wanted, outputs, strict=True):
             own = _side_by_side({value: len(elements[value]) for value in values})
             self._channels[part, user] = output, own

@@ -1,7 +1,7 @@
-"""Stages between stages: joins, forks and FIFOs.
+"""Stages between stages: joins, forks, selections and FIFOs.
 
 A fork gives each beat to several stages, each when it can take it; a join makes one beat of one of
-each input. Where ways of different length meet again, a FIFO before the join keeps the beats of the
+each input; a selection leaves elements out that nothing reads. Where ways of different length meet again, a FIFO before the join keeps the beats of the
 shorter one. Not here: how deep it has to be (`schedule`).
 """
 
@@ -46,7 +46,7 @@ def fork_stage(name: str, input: Layout, outputs: Sequence[Sequence[int]]) -> St
     Args:
         outputs: for each output the elements that it takes.
     """
-    layouts = [replace(input, bounds=tuple(input.bounds[i] for i in places)) for places in outputs]
+    layouts = [_layout_of(input, places) for places in outputs]
     body = StageBody(input, outputs=len(outputs))
     dones = [body.state(1, f"done_{index}", 0) for index in range(len(outputs))]
     haves = [body.any_of(done, ready) for done, ready in zip(dones, body.out_ready, strict=True)]
@@ -55,17 +55,27 @@ def fork_stage(name: str, input: Layout, outputs: Sequence[Sequence[int]]) -> St
     for done, have in zip(dones, haves, strict=True):
         body.drive(done, body.all_of(waits, have))
     valids = [body.all_of(body.in_valid[0], body.inverse(done)) for done in dones]
-    data = [
-        body.joined(
-            [
-                body.extract(body.in_data[0], low, high - low)
-                for low, high in _runs(input.places, places)
-            ]
-        )
-        for places in outputs
-    ]
+    data = [_selected(body, input, places) for places in outputs]
     comment = f"Fork: each beat to {len(outputs)} channels"
     return body.finish(name, comment, [every], list(zip(layouts, data, valids, strict=True)))
+
+
+def selection_stage(name: str, input: Layout, places: Sequence[int]) -> Stage:
+    """Each beat with some of its elements, in order. No registers."""
+    body = StageBody(input)
+    handshake = body.out_ready[0], _selected(body, input, places), body.in_valid[0]
+    comment = f"Selection: {len(places)} of {len(input.bounds)} elements of each beat"
+    return body.stage(name, comment, _layout_of(input, places), handshake)
+
+
+def _layout_of(input: Layout, places: Sequence[int]) -> Layout:
+    return replace(input, bounds=tuple(input.bounds[i] for i in places))
+
+
+def _selected(body: StageBody, input: Layout, places: Sequence[int]) -> SSAValue:
+    """The bits of some elements of the first input, in order."""
+    runs = _runs(input.places, places)
+    return body.joined([body.extract(body.in_data[0], low, high - low) for low, high in runs])
 
 
 def _runs(places: Sequence[int], indices: Sequence[int]) -> list[tuple[int, int]]:
