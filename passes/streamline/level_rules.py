@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from math import prod
 
 import numpy as np
-from xdsl.dialects.builtin import TensorType, i32, i64
+from xdsl.dialects.builtin import TensorType, i1, i8, i32, i64
 from xdsl.ir import Operation, SSAValue
 from xdsl.rewriter import Rewriter
 
@@ -109,17 +109,20 @@ def _real_weight(op: Layer) -> Array:
 
 def _integer_product(levels: LevelGrids, op: Layer, grid: ProductGrid) -> Operation:
     """The sums of `op` on integers: of trits where the weight has no other, else in i32."""
+    root = grid.root
+    if tensor_type(root).element_type == i1:
+        root = levels.of_element(root, i8)
     if isinstance(op, ternary.FusedOp):
         return op.rebuild(
-            input=grid.root, scale=None, bias=None, thresholds=None, activation="none",
+            input=root, scale=None, bias=None, thresholds=None, activation="none",
             sparsity=None,
         )  # fmt: skip
     if isinstance(op, ternary.MatmulOp):
-        return ternary.LinearOp(grid.root, weight_of(op))
+        return ternary.LinearOp(root, weight_of(op))
     key, weight = f"{layer_name(op) or 'weight'}.levels", grid.weight
     if weight.is_ternary:
         trits = levels.constant(key, weight.integers.astype(np.int8), ternary.trit)
-        return as_ternary(op, trits, input=grid.root)
+        return as_ternary(op, trits, input=root)
     integers = levels.constant(key, weight.integers.astype(np.int32), i32)
     options = {"bias": None} if not isinstance(op, tensor.MatmulOp) else {}
     return rebuilt(op, input=levels.wide(grid.root), weight=integers, **options)

@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 import torch
 from onnx import TensorProto, helper
+from torch import Tensor, nn
 from torch.nn import functional
 from xdsl.dialects.builtin import ModuleOp
 
@@ -19,6 +20,7 @@ from triton_dsl.dialects.interpret import run_module
 from triton_dsl.ir.errors import OptionError, UnsupportedError
 from triton_dsl.lowering.engine import run_target
 from triton_dsl.lowering.from_onnx import from_onnx
+from triton_dsl.lowering.from_torch import from_torch
 from triton_dsl.lowering.from_tri import import_tri
 from triton_dsl.lowering.targets import compile_to_target
 
@@ -193,3 +195,23 @@ def test_trits_that_are_returned_need_a_type() -> None:
     weights = {"w": np.ones((6, 4), np.int8)}
     with pytest.raises(UnsupportedError, match="result of trits has no integer form; convert it"):
         compile_to_target(import_tri(source, weights=weights), "verilog")
+
+
+def test_truth_values_between_layers(require_tool: Callable[[str, str], str]) -> None:
+    require_tool("iverilog", "apt-get install iverilog")
+
+    class Binary(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            draw = torch.Generator().manual_seed(0)
+            self.register_buffer("window", torch.randint(-1, 2, (3, 2, 2, 2), generator=draw) * 1.0)
+            self.register_buffer("matrix", torch.randint(-1, 2, (18, 2), generator=draw) * 1.0)
+
+        def forward(self, x: Tensor) -> Tensor:
+            y = functional.conv2d((x >= 1).float(), self.window, stride=2, padding=1)
+            return (y > 0).float().flatten(1) @ self.matrix
+
+    net, x = Binary(), torch.arange(-24, 24, dtype=torch.int32).reshape(2, 2, 4, 3) % 7 - 3
+    module = from_torch(net, x)
+    _, (got,), _ = run_target(module, "verilog{time-budget=0.01}", [x.numpy()])
+    np.testing.assert_array_equal(got, net(x).numpy())
