@@ -1,8 +1,9 @@
 """Stages between stages: joins, forks, selections and FIFOs.
 
 A fork gives each beat to several stages, each when it can take it; a join makes one beat of one of
-each input; a selection leaves elements out that nothing reads. Where ways of different length meet again, a FIFO before the join keeps the beats of the
-shorter one. Not here: how deep it has to be (`schedule`).
+each input; a selection leaves out elements that nothing reads. Where ways of different length meet
+again, a FIFO before the join keeps the beats of the shorter one. Not here: how deep it has to be
+(`schedule`).
 """
 
 from __future__ import annotations
