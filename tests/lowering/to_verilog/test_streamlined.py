@@ -201,6 +201,9 @@ def test_truth_values_between_layers(require_tool: Callable[[str, str], str]) ->
     require_tool("iverilog", "apt-get install iverilog")
 
     class Binary(nn.Module):
+        window: Tensor
+        matrix: Tensor
+
         def __init__(self) -> None:
             super().__init__()
             draw = torch.Generator().manual_seed(0)
