@@ -79,10 +79,9 @@ test properties test-all: export PYTHONDONTWRITEBYTECODE =
 # Machine code as users have it; the others compile most programs without LLVM's optimisations.
 test-all: export TRITON_DSL_OPTIMIZE = 2
 
-# Every test with the draws that it always has, then those of hypothesis with a quarter of them fresh.
+# Every test; hypothesis draws anew each time, as many examples as the draws that `pytest` alone repeats.
 test: lint
-	$(BIN)/python -m pytest -n $(JOBS)
-	@$(MAKE) --no-print-directory properties
+	$(BIN)/python -m pytest -n $(JOBS) --hypothesis-profile fresh
 
 properties: $(VENV)/.test
 	$(BIN)/python -m pytest -n $(JOBS) -m "hypothesis and not slow" --hypothesis-profile fresh \

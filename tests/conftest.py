@@ -64,8 +64,8 @@ class RandomDraws:
     PARTS: Mapping[str, int] = {"default": 4, "fresh": 4}
     """Profiles that draw so many times fewer examples than a test asks for.
 
-    Draws that are fixed find once what they find; fresh ones add to it with every run, which
-    `make test` has behind the fixed ones.
+    Draws that are fixed find once what they find; fresh ones, those of `make test`, add to it with
+    every run.
     """
 
     def __init__(self, config: pytest.Config) -> None:

@@ -34,10 +34,10 @@ def test_sizes_are_those_of_the_papers() -> None:
 
 
 MODELS = {
-    "resnet": (lambda: ternary_resnet18(num_classes=10), (3, 32, 32)),
+    "resnet": (lambda: ternary_resnet18(num_classes=10), (3, 16, 16)),
     "resnet-ternary-ends": (lambda: ternary_resnet18(10, ternary_ends=True), (3, 16, 16)),
     "resnet-large-images": (lambda: ternary_resnet18(10, small_images=False), (3, 64, 64)),
-    "mobilenet": (lambda: TernaryMobileNetV2(10, small_images=True, width=0.25), (3, 32, 32)),
+    "mobilenet": (lambda: TernaryMobileNetV2(10, small_images=True, width=0.25), (3, 16, 16)),
     "mobilenet-all-ternary": (
         lambda: TernaryMobileNetV2(10, width=0.25, ternary_depthwise=True, ternary_ends=True),
         (3, 64, 64),

@@ -127,11 +127,11 @@ def test_a_circuit_that_cannot_be_built_is_not_equal(
 ) -> None:
     """Its layers can: but all of them have no room on the device."""
     (folder / "wide.mlir").write_text(
-        "builtin.module @wide {\nfunc.func @forward(%x: tensor<?x48xi8>) -> tensor<?x48xi32> {\n"
-        '  %w = ternary.parameter "w" : tensor<48x48x!ternary.trit>\n'
+        "builtin.module @wide {\nfunc.func @forward(%x: tensor<?x28xi16>) -> tensor<?x28xi32> {\n"
+        '  %w = ternary.parameter "w" : tensor<28x28x!ternary.trit>\n'
         "  %y = ternary.linear %x, %w\n"
-        "     : tensor<?x48xi8>, tensor<48x48x!ternary.trit> -> tensor<?x48xi32>\n"
-        "  func.return %y : tensor<?x48xi32>\n}\n}\n"
+        "     : tensor<?x28xi16>, tensor<28x28x!ternary.trit> -> tensor<?x28xi32>\n"
+        "  func.return %y : tensor<?x28xi32>\n}\n}\n"
     )
     target = "verilog{time-budget=0.01 device=ice40-up5k}"
     call = ("verify", "wide.mlir", "--random-weights", "--layers", "-t", target, "--vectors", "2")
