@@ -19,7 +19,7 @@ from ..ternary_weights import recognize
 from .elimination import determinant_of
 from .onnx_builder import Builder, Call, Rule
 from .rules_elementwise import is_unsigned
-from .rules_quantization import requantized
+from .rules_quantization import requantized, signed_zero
 from .sizes import Free
 
 EXACT_IN_FLOAT = 1 << 24
@@ -185,6 +185,8 @@ def _pair_joined(
 
 def centred(e: Builder, x: SSAValue, zero: SSAValue | None, axis: int | None = None) -> SSAValue:
     """x minus its zero point, as i32; with `axis` the zero point is a vector along it."""
+    if x in e.signed and zero is not None and e.is_known(zero):
+        x, zero = e.signed[x], signed_zero(e, zero)
     shifted = _before_shift(e, x, zero)
     if shifted is not None:
         return shifted

@@ -73,7 +73,9 @@ def quantized(
         and e.is_known(zero)
     ):  # fmt: skip
         half = int(info.max) // 2 + 1
-        parts = [e.reshape(v, ()) if e.sizes(v) == (1,) else v for v in (scale, _signed(e, zero))]
+        parts = [
+            e.reshape(v, ()) if e.sizes(v) == (1,) else v for v in (scale, signed_zero(e, zero))
+        ]
         ends = {"low": low - half, "high": high - half}
         signed = e.add(tensor.QuantizeOp(e.convert(x, f32), *parts, axis=axis, **ends))
         wide = e.add(tensor.AddOp(e.convert(signed, i32), e.number(half, i32)))
@@ -89,7 +91,7 @@ def quantized(
     return levels
 
 
-def _signed(e: Builder, zero: SSAValue) -> SSAValue:
+def signed_zero(e: Builder, zero: SSAValue) -> SSAValue:
     """A known zero point of unsigned integers as that of signed ones."""
     levels = e.arrays[zero]
     half = np.iinfo(levels.dtype).max // 2 + 1
@@ -170,7 +172,7 @@ def _dequantize(e: Builder, call: Call) -> SSAValue:
         and (tensor_type(x).element_type in (i8, i16, i32, UI8) or x in e.signed)
     ):
         if x in e.signed and e.is_known(zero):
-            x, zero = e.signed[x], _signed(e, zero)
+            x, zero = e.signed[x], signed_zero(e, zero)
         parts = [e.reshape(v, ()) if e.sizes(v) == (1,) else v for v in (scale, zero)]
         floats = e.add(tensor.DequantizeOp(x, *parts, axis=axis))
         if e.is_known(floats) and not codes and all(map(e.is_known, parts)):

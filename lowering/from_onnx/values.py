@@ -33,6 +33,7 @@ from ...dialects.interpret import evaluate
 from ...dialects.parameters import dense_constant
 from ...dialects.shapes import DYNAMIC, ShapeError, is_float
 from ...dialects.tensor.storage import INLINE_LIMIT
+from ...dialects.traits import SelectsElements, has
 from ...ir.arrays import Array
 from ...ir.errors import TritonError
 from ...ir.printing import value_name
@@ -142,7 +143,27 @@ class Values:
         op.location = self.location
         self.block.add_op(op)
         self._note_sizes(op)
+        self._note_signed(op, operands)
         return list(op.results)
+
+    def _note_signed(self, op: Operation, operands: list[SSAValue]) -> None:
+        """Select elements of unsigned integers among the signed ones that these are, too."""
+        known = [value for value in operands if value in self.signed]
+        if not known or not has(op, SelectsElements) or isinstance(op, tensor.PadToOp):
+            return
+        unsigned, element = (tensor_type(v).element_type for v in (known[0], self.signed[known[0]]))
+        others = [v for v in operands if tensor_type(v).element_type == unsigned]
+        if any(value not in self.signed for value in others):
+            return
+        types = [TensorType(element, tensor_type(r).get_shape()) for r in op.results]
+        twin = type(op).create(
+            operands=[self.signed.get(*pair) for pair in zip(operands, op.operands, strict=True)],
+            result_types=types, properties=dict(op.properties),
+        )  # fmt: skip
+        twin.location = op.location
+        self.block.add_op(twin)
+        for result, signed in zip(op.results, twin.results, strict=True):
+            self.signed[result], self._sizes[signed] = signed, self._sizes[result]
 
     def _computed(self, op: Operation, arrays: list[Array]) -> list[SSAValue] | None:
         types = [tensor_type(result) for result in op.results]

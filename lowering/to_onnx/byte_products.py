@@ -26,6 +26,7 @@ from ..to_tflite.integer_patterns import (
     Rescaled,
     Scaled,
     Weighted,
+    known,
     rescaled,
     scaled_in_floats,
     times,
@@ -43,7 +44,7 @@ from .byte_steps import (
     stepped,
     within,
 )
-from .byte_weights import SHIFT, convolve, store
+from .byte_weights import SHIFT, convolve, fits, store
 from .graph import Array, Attributes, Element
 from .linear import window_attributes
 from .onnx_writer import Writer
@@ -90,6 +91,63 @@ def float_product(e: Writer, op: tensor.QuantizeOp) -> bool:
     return True
 
 
+def float_matmul(e: Writer, op: tensor.QuantizeOp) -> bool:
+    """Write the product of rows of bytes that `op` rescales as QLinearMatMul does; whether it was.
+
+    Its second operand are bytes, or known integers that one zero point makes bytes.
+    """
+    scaled = scaled_in_floats(op.result)
+    product = None if scaled is None or scaled.added else scaled.source.owner
+    if scaled is None or not isinstance(product, tensor.MatmulOp):
+        return False
+    rows, columns, stored = inside(product.lhs), inside(product.rhs), known(product.rhs)
+    types = [tensor_type(v) for v in (op.result, *(part[0] for part in (rows, columns) if part))]
+    shapes = [tensor_type(value).get_shape() for value in product.operands]
+    if rows is None or any(type.element_type != i8 for type in types) or min(map(len, shapes)) < 2:
+        return False
+    factor, width = op.input.owner, shapes[1][-1]
+    assert isinstance(factor, tensor.MulOp)
+    each = scaled.scales.size != 1
+    if each and {scaled.scales.size, tensor_type(factor.rhs).get_shape()[-1]} != {width}:
+        return False
+    if stored is not None:
+        second = _bytes_of(e, stored, product.rhs.name_hint or "weight", each=each)
+    else:
+        second = columns and (unsigned(e, e.value(columns[0])), np.uint8(columns[1] + SHIFT))
+    if second is None:
+        return False
+    one, zeros = e.scalar(1, Element.FLOAT), (rows[1] + SHIFT, scaled.zero + SHIFT)
+    points = [e.constant(np.array(zero, np.uint8), "zero_point") for zero in zeros]
+    scales = scaled.scales.astype(np.float32)
+    scales = scales if each else scales.reshape(())
+    right = e.constant(np.broadcast_to(second[1], scales.shape).copy(), "weight_zero_point")
+    inputs = [unsigned(e, e.value(rows[0])), one, points[0], second[0],
+              e.constant(scales, "scale"), right, one, points[1]]  # fmt: skip
+    made = e.call("", "QLinearMatMul", inputs, Element.UINT8, {})
+    e.bind(op.result, signed(e, within(e, made, scaled.bounds)))
+    return True
+
+
+def _bytes_of(e: Writer, stored: Array, name: str, *, each: bool) -> tuple[str, Array] | None:
+    """Known integers as bytes whose sums no processor saturates, and their zero point.
+
+    Args:
+        each: whether columns may have zero points of their own.
+    """
+    if stored.ndim > 2:
+        return None
+    low, high = (end.reduce(stored, axis=0, initial=0) for end in (np.minimum, np.maximum))
+    if low.min(initial=0) >= -SHIFT and high.max(initial=0) < SHIFT:
+        if fits(stored.astype(np.int8), 1):
+            return e.constant(stored.astype(np.int8), f"{name}.levels"), np.array(0, np.int8)
+        low = np.full_like(low, -SHIFT)
+    low = low if each else low.min(initial=0)
+    if (high - low > 2 * SHIFT - 1).any():
+        return None
+    levels = e.constant((stored - low).astype(np.uint8), f"{name}.levels")
+    return levels, np.asarray(-low).astype(np.uint8)
+
+
 def factors_product(e: Writer, op: tensor.QuantizeOp) -> bool:
     """Write the product of two tensors of bytes that `op` rescales in floats; whether it was one.
 
@@ -100,11 +158,11 @@ def factors_product(e: Writer, op: tensor.QuantizeOp) -> bool:
     if scaled is None or not isinstance(product, tensor.MulOp) or scaled.scales.size != 1:
         return False
     inner = [inside(value) for value in (product.lhs, product.rhs)]
-    known = [part for part in inner if part is not None]
-    types = [tensor_type(value).element_type for value in (op.result, *(x for x, _ in known))]
-    if len(known) < 2 or any(type != i8 for type in types):
+    both = [part for part in inner if part is not None]
+    types = [tensor_type(value).element_type for value in (op.result, *(x for x, _ in both))]
+    if len(both) < 2 or any(type != i8 for type in types):
         return False
-    parts = [centred(e, e.value(x), zero) for x, zero in known]
+    parts = [centred(e, e.value(x), zero) for x, zero in both]
     scale = e.constant(scaled.scales.astype(np.float32).reshape(()), "scale")
     steps = e.apply("Mul", [e.apply("Mul", parts), scale])
     made = levels(e, steps, np.array(scaled.zero + SHIFT, np.uint8))

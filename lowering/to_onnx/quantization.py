@@ -20,7 +20,7 @@ from ...dialects.shapes import axes_behind
 from . import pairs
 from .byte_levels import centred, signed
 from .byte_means import byte_mean, float_mean
-from .byte_products import byte_product, byte_sum, factors_product, float_product
+from .byte_products import byte_product, byte_sum, factors_product, float_matmul, float_product
 from .byte_steps import within
 from .byte_weights import SHIFT
 from .elementwise import clip
@@ -36,7 +36,7 @@ def constant_of(value: SSAValue) -> Array | None:
 
 def quantize(e: Writer, op: tensor.QuantizeOp) -> None:
     """QuantizeLinear over the whole range of 8 or 16 bits, else written out."""
-    joined = (pairs.write_levels, float_product, float_mean, factors_product)
+    joined = (pairs.write_levels, float_product, float_matmul, float_mean, factors_product)
     if any(write(e, op) for write in joined):
         return
     element = element_type(tensor_type(op.result).element_type)

@@ -5,6 +5,7 @@ The files are made by ONNX Runtime's own quantiser, and it says what they give.
 
 from __future__ import annotations
 
+from collections import Counter
 from pathlib import Path
 from typing import Any
 
@@ -132,6 +133,28 @@ def test_integers_of_other_widths_stay_integers(
     stored = onnx.load_from_string(data).graph.initializer
     floats = [i.name for i in stored if i.data_type == onnx.TensorProto.FLOAT and len(i.dims) > 1]
     assert not floats
+
+
+@pytest.mark.parametrize(
+    ("kind", "weights", "each"),
+    [("images", "s8", True), ("rows", "s8", False), ("attention", "s8", False),
+     ("attention", "u8", True)],
+)  # fmt: skip
+def test_operators_of_the_runtime_stay_integers(
+    tmp_path: Path, kind: str, weights: str, each: bool
+) -> None:
+    """Bytes stay bytes in what selects them, and products of them are the standard's."""
+    nodes, sizes, result = network(kind, np.random.default_rng(3))
+    path = quantized_file(
+        tmp_path, nodes, sizes, result, 3, "u8", weights, each, "operators", reduced=True
+    )
+    x = np.random.default_rng(4).normal(size=[5, *sizes]).astype(np.float32)
+    data = exported(from_onnx(path))
+    (before,), (after,) = (run_session(open_session(file), [x]) for file in (path, data))
+    step = np.diff(np.unique(before)).min()
+    assert np.abs(after - before).max() <= 1.01 * step  # beside a half of what is no product
+    kinds = Counter(node.op_type for node in onnx.load_from_string(data).graph.node)
+    assert kinds["Conv"] + kinds["MatMul"] + kinds["Gemm"] == 0
 
 
 FLOATS = """
