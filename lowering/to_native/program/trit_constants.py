@@ -151,6 +151,8 @@ def _converts(step: NestStep, buffer: Buffer) -> bool:
     done = _conversions(step, buffer)
     if step.kind is not None or sum(a.view.buffer is buffer for a in step.nest.read) != len(done):
         return False
+    if any(view.buffer is buffer for view in step.nest.views()):  # what is looked up in it
+        return False
     return all(
         isinstance(op, arith.SIToFPOp) and op.result.type == f32
         for ops in done.values()

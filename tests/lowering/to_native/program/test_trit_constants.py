@@ -254,3 +254,19 @@ def test_an_object_says_what_it_keeps(tmp_path: Path) -> None:
     for seed in range(2):
         x = np.random.default_rng(seed).normal(size=(1, 512, 3, 4)).astype(np.float32)
         _near(program(x), _conv(x, w))
+
+
+def test_rows_of_trits_are_looked_up() -> None:
+    module = parse_module("""
+func.func @forward(%i: tensor<100xi32>) -> tensor<100x4xi8> {
+  %t = tensor.parameter "table" : tensor<256x4xi8>
+  %r = tensor.gather_rows %t, %i : (tensor<256x4xi8>, tensor<100xi32>) -> tensor<100x4xi8>
+  func.return %r : tensor<100x4xi8>
+}""")
+    rng, store = np.random.default_rng(3), ParameterStore()
+    table = rng.integers(-1, 2, (256, 4)).astype(np.int8)
+    store.add("table", table)
+    attach_store(module, store)
+    indices = rng.integers(0, 256, 100).astype(np.int32)
+    found = native_program(module)(indices)
+    np.testing.assert_array_equal(found, table[indices])
