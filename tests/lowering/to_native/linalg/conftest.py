@@ -223,6 +223,12 @@ def compile_cases(compile_natively: Callable[[str], Native]) -> Callable[..., Ca
     return lambda cases: Cases(cases, compile_natively)
 
 
+@pytest.fixture(scope="module")
+def compiled(request: pytest.FixtureRequest, compile_cases: Callable[..., Cases]) -> Cases:
+    """The cases `CASES` of a file of tests."""
+    return compile_cases(request.module.CASES)
+
+
 @pytest.fixture(scope="session")
 def compile_natively(require_tool: RequireTool) -> Callable[[str], Native]:
     """`compile_natively(text)`: the functions of a lowered module, compiled."""

@@ -92,11 +92,6 @@ CASES = {
 }
 
 
-@pytest.fixture(scope="module")
-def compiled(compile_cases: Callable[..., Any]) -> Any:
-    return compile_cases(CASES)
-
-
 @pytest.mark.parametrize("name", CASES)
 def test_products(compiled: Any, name: str) -> None:
     inputs = compiled.inputs(name)

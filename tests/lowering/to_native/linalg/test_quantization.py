@@ -52,11 +52,6 @@ CASES: dict[str, tuple[Callable[..., Operation], str]] = {
 }
 
 
-@pytest.fixture(scope="module")
-def compiled(compile_cases: Callable[..., Any]) -> Any:
-    return compile_cases(CASES)
-
-
 @pytest.mark.parametrize("name", CASES)
 @pytest.mark.parametrize("seed", range(3))
 def test_quantization(compiled: Any, name: str, seed: int) -> None:

@@ -108,11 +108,6 @@ CASES: dict[str, tuple[Callable[..., Operation], str]] = {
 }
 
 
-@pytest.fixture(scope="module")
-def compiled(compile_cases: Callable[..., Any]) -> Any:
-    return compile_cases(CASES)
-
-
 @pytest.mark.parametrize("name", CASES)
 def test_ternary(compiled: Any, name: str) -> None:
     inputs = compiled.inputs(name)

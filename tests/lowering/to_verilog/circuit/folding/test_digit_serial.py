@@ -1,6 +1,5 @@
 """Digit-serial adder graphs give what NumPy gives on 64-bit integers, through random stalls."""
 
-from collections.abc import Callable
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
@@ -22,12 +21,7 @@ from triton_dsl.passes.adder_graph import optimize_matrix
 from .stage_bench import modelled, run_stage
 from .test_folded_stage import expected, random_product, random_rows
 
-RequireTool = Callable[[str, str], str]
-
-
-@pytest.fixture(scope="module", autouse=True)
-def iverilog(require_tool: RequireTool) -> str:
-    return require_tool("iverilog", "apt-get install iverilog")
+pytestmark = pytest.mark.usefixtures("iverilog")
 
 
 def serial_product(product: Product, digit: int) -> SerialProduct:

@@ -1,6 +1,5 @@
 """Folded products give what NumPy gives on 64-bit integers, through random stalls."""
 
-from collections.abc import Callable
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -27,12 +26,7 @@ from .stage_bench import modelled, run_stage
 
 Array = NDArray[Any]
 CLOCKED = Pacing(clock=400)
-RequireTool = Callable[[str, str], str]
-
-
-@pytest.fixture(scope="module", autouse=True)
-def iverilog(require_tool: RequireTool) -> str:
-    return require_tool("iverilog", "apt-get install iverilog")
+pytestmark = pytest.mark.usefixtures("iverilog")
 
 
 def random_product(rng: np.random.Generator, k: int, n: int, bits: int, after: str) -> Product:
