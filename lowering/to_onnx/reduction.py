@@ -44,7 +44,10 @@ def reduce(e: Writer, op: tensor.ReduceSumOp) -> None:
             return
         e.bind(op.result, sum_integers(e, x, axes, keepdims, terms))
         return
-    if e.element(x) is Element.INT64 and op_type != "ReduceProd":
+    if op_type == "ReduceProd" and not e.element(x).is_float:
+        e.bind(op.result, _product_of_integers(e, op, x, axes))
+        return
+    if e.element(x) is Element.INT64:
         e.bind(op.result, _extreme_int64(e, op_type, x, axes, keepdims))
         return
     e.bind(op.result, reduce_axes(e, op_type, x, axes, keepdims))
@@ -110,6 +113,32 @@ def sum_integers(e: Writer, name: str, axes: list[int], keepdims: bool, terms: i
             return e.cast(total, element)
         rest = e.apply("Div", [e.apply("Sub", [rest, piece]), base])
         shift += bits
+
+
+def _product_of_integers(e: Writer, op: tensor.ReduceSumOp, x: str, axes: list[int]) -> str:
+    """A product that wraps around: of halves, until one element is left.
+
+    ONNX Runtime multiplies integers in float64 and saturates.
+    """
+    sizes, keepdims = tensor_type(op.operand).get_shape(), bool(op.keepdims.value.data)
+    if 0 in (counts := [sizes[axis] for axis in axes]):
+        return reduce_axes(e, "ReduceProd", x, axes, keepdims)
+    if DYNAMIC in counts:
+        raise Inexpressible(
+            "products of an unknown number of integers are not exact in ONNX Runtime; fix the size"
+        )
+    element, wide = e.element(x), Element.INT64
+    x = e.cast(x, wide)
+    for axis, count in zip(axes, counts, strict=True):
+        while count > 1:
+            half = count // 2
+            parts = [(0, half), (half, 2 * half), (2 * half, count)]
+            first, second, rest = (e.slice_axes(x, [a], [b], [axis], [1]) for a, b in parts)
+            x = e.apply("Mul", [first, second])
+            if count % 2:
+                x = e.node("Concat", [x, rest], wide, axis=axis)
+            count -= half
+    return e.cast(x if keepdims else e.squeeze(x, axes), element)
 
 
 def reduce_axes(e: Writer, op_type: str, name: str, axes: list[int], keepdims: bool) -> str:

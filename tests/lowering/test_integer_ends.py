@@ -256,3 +256,13 @@ def test_one_number_is_quantised_and_back(target: str) -> None:
     assert int(quantised) == 17  # round(7.2 / 0.5) + 3
     assert float(back) == 7.0
     assert int(scaled) == 67  # 2^40 / 2^34 + 3
+
+
+@pytest.mark.parametrize("dtype", ["int32", "int64"])
+@pytest.mark.parametrize("target", ENGINES)
+def test_products_of_all_elements_wrap_around(target: str, dtype: str) -> None:
+    digits = 24 if dtype == "int32" else 53
+    ends = [2**digits + 1, 1, -1, 1, 1], [2**digits - 1, 65537, 3, 5, -7]
+    x = np.array(ends, dtype)
+    module = program(dtype, x.shape, lambda at, v: at.insert(tensor.ReduceProdOp(v, [1])).results)
+    compare(run(target, module, x), [np.multiply.reduce(x, axis=1, dtype=x.dtype)])

@@ -93,10 +93,10 @@ def frame_stream_module(
     network counts.
 
     Args:
-        order: the elements of a result in the order in which they go out.
+        order: the elements of a result in the order in which they go out, some of them twice.
     """
     (input,), (output,) = network.inputs, network.outputs
-    body = _StreamBody((input.width, output.width))
+    body = _StreamBody((input.width, sum(output.widths[index] for index in order)))
     body.reset = body.inverse(body.reset_n, "reset")
     data = body.extract(body.data, 0, input.width)
     ready, out, valid = body.stages(network.module, data, body.valid)

@@ -235,6 +235,20 @@ def test_an_image_beside_one_that_nothing_reads(iverilog: str, program: Program)
     assert np.array_equal(actual, expected)
 
 
+def test_an_image_that_is_returned_twice(iverilog: str, program: Program) -> None:
+    written = ImageProgram(13, 2, 3, 4, "i8")
+    written.conv(3, (2, 2))
+    text, type, value = written.text(), written.type(), f"%{written.name}"
+    twice = text.replace(f"-> {type} {{", f"-> ({type}, {type}) {{").replace(
+        f"func.return {value} : {type}", f"func.return {value}, {value} : {type}, {type}"
+    )
+    x = written.inputs(FRAMES)
+    (expected,) = run_module(program(text, written.values), [x])
+    artifact = compile_to_target(program(twice, written.values), "verilog", OPTIONS)
+    _, both = run_verilog(artifact, [x], "iverilog")
+    assert len(both) == 2 and all(np.array_equal(actual, expected) for actual in both)
+
+
 def branches() -> ImageProgram:
     """Windows, a fork, a FIFO, a join, pooling, and a frame gathered at the end."""
     written = ImageProgram(9, 2, 5, 4, "i8")
