@@ -34,8 +34,7 @@ class ExpandAttentionPass(ModulePass):
         %o = tensor.div %p, %t
 
     A `tensor.softmax` along the last axis is taken apart where products alone read it, from the
-    left. The results stay what they were, up to rounding. What stays: attention with a causal mask,
-    or without a scale, over sizes that are not known; softmax of 16-bit floats.
+    left. The results stay what they were, up to rounding. Softmax of 16-bit floats stays.
     """
 
     name = "expand-attention"

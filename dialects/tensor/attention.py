@@ -23,9 +23,12 @@ from ..meaning import Array
 from ..shapes import broadcast, broadcasts_to, is_float, merge_dim, show_shape, with_shape
 from ..traits import AddsUp
 from .activation import SoftmaxOp
+from .elementwise import SqrtOp
 from .formula import Formula
 from .interpret_linear import softmax_along
 from .linear import MatmulOp, same_elements
+from .ordering import CumsumOp
+from .reduction import ReduceMaxOp, ReduceSumOp
 from .shape import PermuteOp
 
 
@@ -83,20 +86,35 @@ class ScaledDotProductAttentionOp(InferredOp):
             scores = np.where(m, scores, hidden) if m.dtype == np.bool_ else scores + m
         return np.matmul(softmax_along(scores, -1), value)
 
-    def decompose(
-        self, query: Formula, key: Formula, value: Formula, *mask: Formula
-    ) -> Formula | None:
-        """The formula of the op; none where s or a causal mask needs a size that is not known."""
-        width, rows, columns = query.size(-1), query.size(-2), key.size(-2)
-        scale = width and 1 / math.sqrt(width) if self.scale is None else self.scale.value.data
-        causal = self.is_causal.value.data
-        if scale is None or (causal and (rows is None or columns is None)):
-            return None
+    def decompose(self, query: Formula, key: Formula, value: Formula, *mask: Formula) -> Formula:
         turned = [*range(key.rank - 2), key.rank - 1, key.rank - 2]
-        scores = query.of(MatmulOp, key.of(PermuteOp, perm=turned)) * scale
-        if causal and rows is not None and columns is not None:
-            seen = query.writer.numbers(np.tri(rows, columns, dtype=np.bool_), i1)
-            scores = Formula(query.writer, seen).choose(scores, -math.inf)
+        scores = query.of(MatmulOp, key.of(PermuteOp, perm=turned))
+        width = query.size(-1)
+        if self.scale is not None:
+            scores = scores * self.scale.value.data
+        elif width is not None:
+            scores = scores * (1 / math.sqrt(width))
+        else:
+            ones = query.filled(1)
+            scores = scores / ones.of(ReduceSumOp, axes=[-1], keepdims=True).of(SqrtOp)
+        if self.is_causal.value.data:
+            columns = _positions(key).of(PermuteOp, perm=turned)
+            scores = (columns > _positions(query)).choose(scores.number(-math.inf), scores)
         for m in mask:
             scores = m.choose(scores, -math.inf) if m.element == i1 else scores + m
         return scores.of(SoftmaxOp, axis=-1).of(MatmulOp, value)
+
+
+def _positions(x: Formula) -> Formula:
+    """1, 2, … for the rows of matrices [.., rows, 1]; no constant, which would be spread.
+
+    What is cut from a free axis has no size that is known to be 1, and does not broadcast.
+    """
+    column = x if x.size(-1) is not None else x.of(ReduceMaxOp, axes=[-1], keepdims=True)
+    for axis in range(x.rank):
+        if axis != x.rank - 2 and x.size(axis) is not None:
+            column = column.cut(axis, 0, 1)
+    size = x.size(-2)
+    if size is None:
+        return column.filled(1).of(CumsumOp, axis=-2)
+    return column.filled(x.array(np.arange(1, size + 1)[:, None]))

@@ -85,18 +85,35 @@ def test_attention_is_written_out(mask: str, causal: bool, scale: float | None) 
     np.testing.assert_allclose(found, wanted.numpy(), rtol=2e-5, atol=2e-6)
 
 
+def test_sizes_that_are_not_known() -> None:
+    size = "tensor<?x?x?xf32>"
+    module = parse_module(f"""
+func.func @forward(%q: {size}, %k: {size}, %v: {size}) -> {size} {{
+  %o = tensor.scaled_dot_product_attention %q, %k, %v {{is_causal = true}}
+       : ({size}, {size}, {size}) -> {size}
+  func.return %o : {size}
+}}
+""")
+    apply_passes(module, "expand-attention")
+    rng = np.random.default_rng(1)
+    arrays = [rng.normal(size=(2, *s)).astype(np.float32) for s in ((5, 6), (7, 6), (7, 3))]
+    (found,) = run_module(module, arrays)
+    q, k, v = map(torch.from_numpy, arrays)
+    wanted = functional.scaled_dot_product_attention(q, k, v, is_causal=True)
+    assert "tensor.scaled_dot_product_attention" not in names(module)
+    np.testing.assert_allclose(found, wanted.numpy(), rtol=2e-5, atol=2e-6)
+
+
 def test_what_stays() -> None:
     free = parse_module("""
-func.func @forward(%q: tensor<?x4xf32>, %x: tensor<3x4xf32>, %h: tensor<3x4xf16>,
+func.func @forward(%x: tensor<3x4xf32>, %h: tensor<3x4xf16>,
                    %w: tensor<4x2xf32>, %u: tensor<4x2xf16>)
-    -> (tensor<?x4xf32>, tensor<3x2xf32>, tensor<3x4xf32>, tensor<3x2xf16>) {
-  %o = tensor.scaled_dot_product_attention %q, %q, %q {is_causal = true}
-       : (tensor<?x4xf32>, tensor<?x4xf32>, tensor<?x4xf32>) -> tensor<?x4xf32>
+    -> (tensor<3x2xf32>, tensor<3x4xf32>, tensor<3x2xf16>) {
   %p = tensor.softmax %x {axis = 1 : i64} : (tensor<3x4xf32>) -> tensor<3x4xf32>
   %y = tensor.matmul %p, %w : (tensor<3x4xf32>, tensor<4x2xf32>) -> tensor<3x2xf32>
   %s = tensor.softmax %h {axis = 1 : i64} : (tensor<3x4xf16>) -> tensor<3x4xf16>
   %z = tensor.matmul %s, %u : (tensor<3x4xf16>, tensor<4x2xf16>) -> tensor<3x2xf16>
-  func.return %o, %y, %p, %z : tensor<?x4xf32>, tensor<3x2xf32>, tensor<3x4xf32>, tensor<3x2xf16>
+  func.return %y, %p, %z : tensor<3x2xf32>, tensor<3x4xf32>, tensor<3x2xf16>
 }
 """)
     before = names(free)

@@ -7,9 +7,8 @@ A product of two matrices and a plain 2-d convolution become the named ops `lina
 from __future__ import annotations
 
 from collections.abc import Sequence
-from math import inf, sqrt
 
-from xdsl.dialects.builtin import DenseIntElementsAttr, TensorType, i1, i64
+from xdsl.dialects.builtin import DenseIntElementsAttr, TensorType, i64
 from xdsl.dialects.linalg import ops as linalg
 from xdsl.ir import Attribute, Operation, SSAValue
 from xdsl.ir.affine import AffineExpr
@@ -17,7 +16,6 @@ from xdsl.ir.affine import AffineExpr
 from ....dialects import tensor, ternary
 from ....dialects.inference import tensor_type
 from ....dialects.shapes import axes_behind
-from .elementwise import softmax_along
 from .linalg_builder import (
     PARALLEL,
     REDUCTION,
@@ -42,12 +40,10 @@ def multiply_add(s: Scalars, *elements: SSAValue) -> list[SSAValue]:
     return [s.add(total, product)]
 
 
-def matrix_product(
-    builder: LinalgBuilder, x: SSAValue, y: SSAValue, type: Attribute, *, transposed: bool = False
-) -> SSAValue:
-    """NumPy's `matmul`, sums in `type`; of x and yᵀ, stacks of matrices, where `transposed`."""
+def matrix_product(builder: LinalgBuilder, x: SSAValue, y: SSAValue, type: Attribute) -> SSAValue:
+    """NumPy's `matmul`, sums in `type`."""
     x_sizes, y_sizes = builder.sizes(x), builder.sizes(y)
-    if rank(x) == rank(y) == 2 and element(x) == element(y) == type and not transposed:
+    if rank(x) == rank(y) == 2 and element(x) == element(y) == type:
         start = builder.fill([x_sizes[0], y_sizes[1]], 0, type)
         product = builder.insert(linalg.MatmulOp([x, y], [start]))
         return builder.with_sizes(product, builder.sizes(start))
@@ -59,14 +55,12 @@ def matrix_product(
     inner = AffineExpr.dimension(len(result))
     rows = result[len(batch) : len(batch) + row_count]
     columns = result[len(batch) + row_count :]
-    outs = y_sizes[-2:-1] if transposed else y_sizes[-1:]
-    sizes = [*batch, *x_sizes[-2:-1], *(outs if column_count else [])]
+    sizes = [*batch, *x_sizes[-2:-1], *(y_sizes[-1:] if column_count else [])]
     shared = result[: len(batch)]
     x_batch = broadcast_exprs(x_shape[:-2], shared, batch)
     y_batch = broadcast_exprs(y_shape[:-2], shared, batch)
-    y_axes = [*columns, inner] if transposed else [inner, *columns]
     (product,) = builder.generic(
-        [(x, [*x_batch, *rows, inner]), (y, [*y_batch, *y_axes])],
+        [(x, [*x_batch, *rows, inner]), (y, [*y_batch, inner, *columns])],
         [(builder.fill(sizes, 0, type), result)],
         [PARALLEL] * len(result) + [REDUCTION],
         multiply_add,
@@ -229,64 +223,9 @@ def einsum(builder: LinalgBuilder, op: tensor.EinsumOp, *inputs: SSAValue) -> SS
     return result
 
 
-def attention(
-    builder: LinalgBuilder,
-    op: tensor.ScaledDotProductAttentionOp,
-    query: SSAValue,
-    key: SSAValue,
-    value: SSAValue,
-    *mask: SSAValue,
-) -> SSAValue:
-    """`tensor.scaled_dot_product_attention`: scores, masks, softmax, product with the values."""
-    type = element(query)
-    scores = _scaled_scores(builder, op, query, key)
-    if op.is_causal.value.data:
-        count = rank(scores)
-        rows, columns = count - 2, count - 1
-
-        def earlier(s: Scalars, score: SSAValue) -> SSAValue:
-            seen = s.compare("le", s.index(columns), s.index(rows))
-            return s.select(seen, score, -inf)
-
-        scores = builder.map([scores], earlier, type)
-    for values in mask:
-        if element(values) == i1:
-            scores = builder.map(
-                [scores, values], lambda s, score, seen: s.select(seen, score, -inf), type
-            )
-        else:
-            scores = builder.map([scores, values], lambda s, a, b: s.add(a, b), type)
-    weights = softmax_along(builder, scores, rank(scores) - 1)
-    return matrix_product(builder, weights, value, type)
-
-
-def _scaled_scores(
-    builder: LinalgBuilder,
-    op: tensor.ScaledDotProductAttentionOp,
-    query: SSAValue,
-    key: SSAValue,
-) -> SSAValue:
-    """s·Q Kᵀ."""
-    type = element(query)
-    scores = matrix_product(builder, query, key, type, transposed=True)
-    width = builder.size(query, -1)
-    scale = None if op.scale is None else op.scale.value.data
-    if scale is None and isinstance(width, int):
-        scale = 1 / sqrt(width)
-
-    def multiplied(s: Scalars, score: SSAValue) -> SSAValue:
-        if scale is not None:
-            return s.mul(score, scale)
-        assert isinstance(width, SSAValue)
-        return s.div(score, s.sqrt(s.convert(width, type)))
-
-    return builder.map([scores], multiplied, type)
-
-
 RULES: dict[type[Operation], Rule] = {
     tensor.MatmulOp: matmul,
     tensor.LinearOp: linear,
     tensor.ConvOp: conv,
     tensor.EinsumOp: einsum,
-    tensor.ScaledDotProductAttentionOp: attention,
 }

@@ -86,7 +86,10 @@ CASES = {
     "attention_causal": (attention(is_causal=True), QKV),
     "attention_mask": (attention(), f"{QKV}; tensor<4x5xf32>"),
     "attention_shared": (attention(), "tensor<?x4x8xf32>; tensor<5x8xf32>; tensor<5x6xf32>"),
-    "attention_free": (attention(), "tensor<?x?x?xf32>; tensor<?x?x?xf32>; tensor<?x?x?xf32>"),
+    "attention_free": (
+        attention(is_causal=True),
+        "tensor<?x?x?xf32>; tensor<?x?x?xf32>; tensor<?x?x?xf32>",
+    ),
     "attention_f16": (attention(), "tensor<2x4x8xf16>; tensor<2x4x8xf16>; tensor<2x4x8xf16>"),
     "attention_truth": (attention(is_causal=True), f"{QKV}; tensor<?x1x1x5xi1>"),
 }
