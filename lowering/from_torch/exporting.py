@@ -42,6 +42,7 @@ from .free_sizes import (
     unbounded,
 )
 from .in_place import becomes_functional, becomes_scattered, written_constants
+from .known_branches import known_branches
 from .library_neurons import recognized
 from .padded_sequences import padded_sequences
 from .rolling import roll_steps
@@ -107,7 +108,7 @@ def export(
         with (
             evaluating(module), batched_experts(module), fake_quantization(module),
             masks_as_given(), padded_sequences(), recording(), written_out_scores(),
-            _unvalidated(), torch.no_grad(),
+            known_branches(), _unvalidated(), torch.no_grad(),
             # Its order of products hangs on sizes, which would be fixed for that.
             torch.backends.opt_einsum.flags(enabled=False), warnings.catch_warnings(),
         ):  # fmt: skip

@@ -109,10 +109,24 @@ def _distances(e: Builder, call: Call) -> SSAValue:
     # Rows and columns are axes from the end: the batches in front broadcast, also of other ranks.
     x = e.add(tensor.UnsqueezeOp(e.operand(call["x1"], call.value.dtype), [-2]))
     y = e.add(tensor.UnsqueezeOp(e.operand(call["x2"], call.value.dtype), [-3]))
-    apart = Formula(e, x) - Formula(e, y)
+    return _length(e, Formula(e, x) - Formula(e, y), order, last)
+
+
+def _pair_distances(e: Builder, call: Call) -> SSAValue:
+    """`pdist`: norms of the differences of each row of a matrix and all later ones."""
+    x = e.value(call["self"])
+    (rows,) = static(e.sizes(call["self"])[:1], "rows")
+    earlier, later = (
+        Formula(e, e.gather(x, 0, e.numbers(places, i64))) for places in np.triu_indices(rows, 1)
+    )
+    return _length(e, earlier - later, call.number("p", 2), 1)
+
+
+def _length(e: Builder, x: Formula, order: float, axis: int) -> SSAValue:
+    """The norm of vectors along one axis."""
     if order == 2:
-        return (apart * apart).of(tensor.ReduceSumOp, axes=[last]).of(tensor.SqrtOp).value
-    return _of_order(e, apart.of(tensor.AbsOp).value, order, [last])
+        return (x * x).of(tensor.ReduceSumOp, axes=[axis]).of(tensor.SqrtOp).value
+    return _of_order(e, x.of(tensor.AbsOp).value, order, [axis])
 
 
 def _of_order(
@@ -300,6 +314,7 @@ RULES: dict[str, Rule] = {
     "native_batch_norm": _first_of(_batch_norm),
     "argsort": lambda e, call: _sorted(e, call)[1],
     "cdist": _distances,
+    "pdist": _pair_distances,
     "_fused_rms_norm": _first_of(_rms_norm),
     "group_norm": _group_norm,
     "instance_norm": _instance_norm,

@@ -250,14 +250,22 @@ def _pad(e: Builder, call: Call) -> SSAValue:
 def _pad_axis(
     e: Builder, x: SSAValue, axis: int, size: int, amounts: Sequence[int], mode: str
 ) -> SSAValue:
-    """Pads that repeat the tensor: rows of it, joined."""
-    low, high = amounts
-    refuse(low < 0 or high < 0, "it pads by less than nothing; slice it")
-    places: list[int] = np.pad(np.arange(size), (low, high), _REPEATING[mode]).tolist()
-    rows = {place: cut(e, x, axis, place, place + 1) for place in
-            dict.fromkeys([*places[:low], *places[low + size :]])}  # fmt: skip
-    parts = [*[rows[p] for p in places[:low]], x, *[rows[p] for p in places[low + size :]]]
-    return e.add(tensor.ConcatenateOp(parts, axis)) if len(parts) > 1 else x
+    """Pads that repeat the tensor: rows of it, joined; negative ones cut.
+
+    Reflected and replicated are also rows that are cut off, repeated only those that stay.
+    """
+    start, end = max(-amounts[0], 0), size - max(-amounts[1], 0)
+    refuse(start >= end, "it cuts everything off")
+    low, high = (max(amount, 0) for amount in amounts)
+    kept = np.arange(start, end) if mode == "circular" else np.arange(size)
+    places: list[int] = np.pad(kept, (low, high), _REPEATING[mode]).tolist()
+    if mode != "circular":
+        places = places[start : len(places) - (size - end)]
+    before, after = places[:low], places[low + end - start :]
+    rows = {place: cut(e, x, axis, place, place + 1) for place in dict.fromkeys([*before, *after])}
+    middle = x if (start, end) == (0, size) else cut(e, x, axis, start, end)
+    parts = [*[rows[p] for p in before], middle, *[rows[p] for p in after]]
+    return e.add(tensor.ConcatenateOp(parts, axis)) if len(parts) > 1 else middle
 
 
 def _arange(e: Builder, call: Call) -> SSAValue:

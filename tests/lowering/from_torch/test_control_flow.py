@@ -11,7 +11,7 @@ import torch
 from torch import Tensor, nn
 
 from triton_dsl.dialects.interpret import run_module
-from triton_dsl.ir.errors import UnsupportedError
+from triton_dsl.ir.errors import LoweringError, UnsupportedError
 from triton_dsl.lowering.engine import run_target
 from triton_dsl.lowering.from_torch import TorchWarning, from_torch
 from triton_dsl.lowering.from_torch.pt2_file import from_pt2
@@ -178,3 +178,48 @@ def test_loops_with_a_counter() -> None:
         wanted = module(torch.from_numpy(x))
         for result, value in zip(run_module(program, [x]), wanted, strict=True):
             np.testing.assert_allclose(result, value.numpy(), 1e-5, 1e-6)
+
+
+class Flagged(nn.Module):
+    """Branches, sizes and factors that hang on buffers and parameters, and a buffer of its own."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.flags = nn.Buffer(torch.tensor([1.0, 0.0, 2.0]))
+        self.scale = nn.Parameter(torch.tensor(0.5))
+        self.sizes = nn.Buffer(torch.tensor([1, 3]))
+        self.layer = nn.Linear(4, 4)
+
+    def forward(self, x: Tensor) -> Tensor:
+        for flag in self.flags:
+            if flag > 0:
+                x = self.layer(x) * flag
+        if (self.flags > 1).any() and self.scale > 0:
+            x = x * self.scale
+        first, second = x.split(self.sizes.tolist(), 1)
+        return torch.cat([second, first[:, : int(self.sizes[0])]], 1) * self.flags.max().item()
+
+
+def test_branches_on_values_of_the_module_itself() -> None:
+    module, x = Flagged().eval(), torch.randn(3, 4)
+    program = from_torch(module, x)
+    assert "tensor<?x4xf32>" in str(program)
+    (got,) = run_module(program, [x.numpy()])
+    torch.testing.assert_close(torch.from_numpy(got), module(x).detach())
+    assert module.flags.tolist() == [1, 0, 2]
+
+
+def test_a_buffer_that_is_counted_stays_as_it_is() -> None:
+    class Counter(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.count = nn.Buffer(torch.tensor(1.0))
+
+        def forward(self, x: Tensor) -> Tensor:
+            self.count.add_(1)
+            return x if self.count > 1.5 else -x
+
+    module = Counter()
+    with pytest.raises(LoweringError, match="changes count when it runs"):
+        from_torch(module, torch.randn(3, 4))
+    assert module.count == 1

@@ -218,6 +218,7 @@ CASES: dict[str, tuple[Callable[..., Any], tuple[Tensor, ...]]] = {
     "integers to the fifth": (lambda a: a**5, (INTS,)),
     "norm of order 3": (lambda x: torch.linalg.vector_norm(x, 3, dim=1), (X,)),
     "norm of order 1/2": (lambda x: x.norm(0.5, dim=0), (X,)),
+    "pdist": (lambda x: [torch.pdist(Y * x.sum(0), p) for p in (2.0, 1.0)], (X,)),
     "cdist of order 4": (lambda x, y: torch.cdist(x, y, p=4), (X, Y)),
     "masked_scatter": (lambda x, y: x.masked_scatter(y > 0, y), (X, Y)),
     "masked_scatter of rows": (lambda x, y: x.masked_scatter(y[:, :1] > -9, y * 2), (X, Y)),

@@ -142,6 +142,11 @@ SHAPES: dict[str, Callable[[Tensor], Any]] = {
     "reflect": lambda x: functional.pad(x, (2, 1, 1, 3), mode="reflect"),
     "replicate": lambda x: functional.pad(x, (2, 1, 1, 3), mode="replicate"),
     "circular": lambda x: functional.pad(x, (2, 1, 1, 3), mode="circular"),
+    "cut_and_repeated": lambda x: [
+        functional.pad(x, pads, mode=mode)
+        for mode in ("reflect", "replicate", "circular")
+        for pads in ((-1, 2, 1, -2), (2, -1, -1, -1))
+    ],
     "flip": lambda x: x.flip(1, 3),
     "roll": lambda x: x.roll((1, -2), (1, 2)),
     "index_select": lambda x: x.index_select(1, torch.tensor([3, 0, 0])),
