@@ -230,12 +230,16 @@ def inputs_of(module: Any, config: Any) -> dict[str, Any]:
             224 if hasattr(config, "backbone_config") else 32
         )
         pair = tuple(size) if isinstance(size, (list, tuple)) else (size, size)
-        frames = [config.num_frames] if hasattr(config, "num_frames") else []
+        counts = (getattr(config, key, None) for key in ("num_frames", "frames_per_clip"))
+        frames = [count for count in counts if count]
         image = torch.randn(2, *frames, getattr(config, "num_channels", 3), *pair)
         ids = {"input_ids": torch.randint(5, 60, (2, 8))} if "input_ids" in taken else {}
         return {**ids, name: image}
     ids = torch.randint(5, 60, (2, 8))
     inputs = {"input_ids": ids}
+    if hasattr(config, "visual_feat_dim"):  # features of parts of an image, and their places
+        inputs["visual_feats"] = torch.randn(2, 6, config.visual_feat_dim)
+        inputs["visual_pos"] = torch.rand(2, 6, config.visual_pos_dim)
     if getattr(config, "is_encoder_decoder", False):
         inputs["decoder_input_ids"] = ids
         if "attention_mask" in taken:

@@ -6,9 +6,9 @@ Not here: sizes that known values decide in an exported graph (`known_sizes`).
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Generator, Iterable
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, cast
 
 import torch
 from torch import Tensor, nn
@@ -32,7 +32,8 @@ def known_branches() -> Generator[None]:
 
     def told(mode: fakes.FakeTensorMode, module: nn.Module) -> dict[str, Any]:
         found = faked(mode, module)
-        for prefix, part in module.named_modules(remove_duplicate=False):
+        named = cast("Iterable[tuple[str, nn.Module]]", module.named_modules(set(), "", False))
+        for prefix, part in named:
             if type(part).__module__.startswith("torch.nn."):
                 continue
             tensors = {**dict(part.named_parameters(recurse=False)),
