@@ -182,6 +182,10 @@ def einsum(e: Writer, op: tensor.EinsumOp) -> None:
     e.bind(op.result, e.cast(result, element))
 
 
+MOST_BATCH = 3
+"""So many axes BATCH_MATMUL takes in front of those of matrices."""
+
+
 def _contract(
     e: Writer, operands: list[tuple[str, Tensor]], sizes: dict[str, int], output: str
 ) -> Tensor:
@@ -199,21 +203,30 @@ def _contract(
             else prod(sizes[c] for c in letters)
         )
 
-    def matrix(letters: str, t: Tensor, order: list[str], shape: Shape) -> Tensor:
-        return e.reshape(e.transpose(t, [letters.index(c) for c in order]), shape)
-
     unknown = [[c for c in (*batch, *side) if sizes[c] == DYNAMIC] for side in (rows, columns)]
-    if any(len(group) > 1 for group in unknown) or any(sizes[c] == DYNAMIC for c in summed):
+    several = any(len(group) > 1 for group in unknown) or any(sizes[c] == DYNAMIC for c in summed)
+    if several and len(rows) < len(columns):
+        return _contract(e, operands[::-1], sizes, output)
+    # Rows of several letters stand in front of a matrix that is the same for all.
+    before = len(batch) if len(rows) == 1 else len(rows) - 1 + MOST_BATCH * len(batch)
+    if several and not (rows and len(columns) == 1 >= len(summed) and before <= MOST_BATCH):
         raise Inexpressible("einsum with several dynamic sizes; fix them with infer-shapes")
+
+    def matrix(letters: str, t: Tensor, order: list[str], shape: Shape) -> Tensor:
+        turned = e.transpose(t, [letters.index(c) for c in order])
+        return turned if several else e.reshape(turned, shape)
+
     shapes = [
         (sized(batch), sized(rows), sized(summed)),
         (sized(batch), sized(summed), sized(columns)),
     ]
     a = matrix(left, x, [*batch, *rows, *summed], shapes[0])
     b = matrix(right, y, [*batch, *summed, *columns], shapes[1])
+    if several and not summed:
+        a, b = e.expand_axes(a, [a.rank]), e.expand_axes(b, [len(batch)])
     out = batch_matmul(e, a, b)
     order = [*batch, *rows, *columns]
-    spread = e.reshape(out, tuple(sizes[c] for c in order))
+    spread = out if several else e.reshape(out, tuple(sizes[c] for c in order))
     return e.transpose(spread, [order.index(c) for c in output])
 
 

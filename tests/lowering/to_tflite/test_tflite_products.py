@@ -108,6 +108,19 @@ def test_einsum(bench: Any, equation: str, shapes: tuple[tuple[int, ...], ...]) 
     bench.check(module, [values(shape, i) for i, shape in enumerate(shapes)])
 
 
+@pytest.mark.parametrize(
+    ("equation", "shapes"),
+    [("bij,bjk->bik", ((2, 3, 4), (2, 4, 5))), ("bqhd,bkhd->bhqk", ((2, 3, 2, 4), (2, 5, 2, 4))),
+     ("co,nchw->nohw", ((4, 3), (2, 4, 5, 6))), ("bi,bj->bij", ((2, 3), (2, 4)))],
+)  # fmt: skip
+def test_einsum_of_free_sizes(
+    bench: Any, equation: str, shapes: tuple[tuple[int, ...], ...]
+) -> None:
+    types = [TensorType(f32, [ANY] * len(shape)) for shape in shapes]
+    module = bench.build(types, lambda add, *x: add(tensor.EinsumOp(x, equation)))
+    bench.check(module, [values(shape, i) for i, shape in enumerate(shapes)])
+
+
 WINDOW = st.fixed_dictionaries(
     {
         "strides": st.tuples(*[st.integers(1, 2)] * 2),
