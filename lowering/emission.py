@@ -38,7 +38,7 @@ class Inexpressible(Exception):
 def no_form(op: Operation, where: str) -> str:
     """Why a target has no rule for an op, in one clause."""
     if isinstance(op, ternary.TernarizeOp) and op.seed is not None:
-        return "stochastic trits are drawn by NumPy alone; draw them first with 'fold-constants'"
+        return "stochastic trits are drawn by NumPy; run 'fold-constants' first"
     return f"the op has no form in {where}"
 
 

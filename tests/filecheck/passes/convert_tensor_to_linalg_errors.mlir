@@ -15,7 +15,7 @@ func.func @outer(%x: tensor<4xf32>) -> tensor<4xf32> {
 }
 
 // CHECK: cannot express 2 operation(s)
-// CHECK-NEXT: ternary.ternarize at {{.*}}errors.mlir:7:3: stochastic trits are drawn by NumPy alone; draw them first with 'fold-constants'
+// CHECK-NEXT: ternary.ternarize at {{.*}}errors.mlir:7:3: stochastic trits are drawn by NumPy; run 'fold-constants' first
 // CHECK-NEXT: func.call at {{.*}}errors.mlir:13:3: calls a function with parameters; inline it first
 
 // CHOICE: expects parameters=arguments or parameters=constants, got 'globals'
