@@ -95,7 +95,7 @@ def reason(name: str) -> str | None:
 def table() -> str:
     """The rewrites of each pass, what proves them, and those that are no matter of integers."""
     lines: list[str] = []
-    names = found_rewrites()
+    names = sorted(found_rewrites())
     proven = [name for name in names if name in PROOFS]
     integer = [name for name in names if reason(name) is None]
     lines += [f"{len(proven)} of {len(integer)} rewrites of integers are proven."]
