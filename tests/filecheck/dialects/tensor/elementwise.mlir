@@ -182,6 +182,12 @@ func.func @f29(%x: tensor<4x!ternary.trit>) {
 }
 // CHECK: %y = tensor.convert %x : (tensor<4x!ternary.trit>) -> tensor<4xf32>
 
+func.func @f29b(%x: tensor<4xf32>) {
+  %y = tensor.convert %x : (tensor<4xf32>) -> tensor<4x!ternary.trit>
+  func.return
+}
+// CHECK: %y = tensor.convert %x : (tensor<4xf32>) -> tensor<4x!ternary.trit>
+
 func.func @f30(%x: tensor<4xf32>) {
   %y = tensor.neg %x : (tensor<4xf32>) -> tensor<4xf32>
   func.return

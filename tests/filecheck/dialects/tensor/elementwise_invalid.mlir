@@ -141,14 +141,6 @@ func.func @f(%c: tensor<3xi1>, %x: tensor<4xf32>, %y: tensor<f32>) {
 // -----
 
 func.func @f(%x: tensor<4xf32>) {
-  // expected-error @+1 {{'tensor.convert' expects f16, bf16, f32, f64, i1, i8, i16, i32 or i64, got tensor<4x!ternary.trit>}}
-  %y = tensor.convert %x : (tensor<4xf32>) -> tensor<4x!ternary.trit>
-  func.return
-}
-
-// -----
-
-func.func @f(%x: tensor<4xf32>) {
   // expected-error @+1 {{'tensor.convert' expects f16, bf16, f32, f64, i1, i8, i16, i32 or i64, got tensor<4xi3>}}
   %y = tensor.convert %x : (tensor<4xf32>) -> tensor<4xi3>
   func.return
