@@ -87,6 +87,11 @@ def tracked(
             bars.remove_task(task)
 
 
+def threads() -> int:
+    """How many threads draw the display."""
+    return int(bool(_open) and not _open[0].disable)
+
+
 @contextmanager
 def doing(what: str) -> Generator[None]:
     """Tell of one thing that takes long, where a display is open."""

@@ -7,8 +7,10 @@ from dataclasses import replace
 from pathlib import Path
 from typing import ClassVar
 
+from xdsl.dialects import hw
 from xdsl.dialects.builtin import ModuleOp
 
+from ...ir.beside import Beside
 from ...ir.errors import OptionError, expect_from
 from ...passes.expose_logits import left_out
 from ...passes.streamline.streamline import undecided_sums
@@ -18,11 +20,13 @@ from ..stages import Stage, run_stages
 from ..target import Target
 from .bitstream import find_tools, make_bitstream
 from .circuit.interface import Interface, Record, noted_interface
+from .circuit.modules import AnyModule
 from .circuit.pacing import DEVICE
 from .circuit.registers import register_module, registers
 from .circuit.structure import check_structure
 from .estimate.devices import Device, check_fits, needs
 from .estimate.estimate import Estimate, estimate
+from .estimate.families import family_of
 from .formal import formal_files, ports_of, register_properties, stream_properties
 from .host_files import driver_files, noted_weights
 from .options import VerilogOptions, board_of, device_of, is_reloadable, tool_for
@@ -37,6 +41,9 @@ _BEATS = 4096
 
 _FREQUENCY = 100.0
 """In MHz: what constraints ask for where no path limits the clock."""
+
+_MANY = 1_000
+"""Ops whose estimate takes longer than it does to begin another process."""
 
 _TRIES = 4
 """Budgets of LUTs with which a folding is looked for that fits on a device."""
@@ -108,37 +115,43 @@ class VerilogTarget(Target[VerilogOptions]):
             LoweringError: the device has no room for the circuit.
             BackendError: a tool fails that makes a bitstream.
         """
-        interface = noted_interface(module)
-        vectors = options.vectors or max(4, min(64, _BEATS // interface.beats_in))
+        interface, device = noted_interface(module), device_of(options)
         hardware = modules(module)
+        count = sum(len(m.body.block.ops) for m in hardware if isinstance(m, hw.HWModuleOp))
+        with Beside(lambda: _size(module, interface, device), pays=count > _MANY) as estimated:
+            return self._files(module, options, interface, device, hardware, estimated)
+
+    def _files(
+        self,
+        module: ModuleOp,
+        options: VerilogOptions,
+        interface: Interface,
+        device: Device | None,
+        hardware: Sequence[AnyModule],
+        estimated: Beside[Estimate],
+    ) -> Artifact:
         check_printable(hardware)
         check_structure(module, interface.name, interface.streams)
-        device = device_of(options)
-        size = _size(module, interface, device)
+        family, tool = family_of(_grade(device)), tool_for(options)
+        in_tables = family.distributed_bits > 0
+        texts = {m.sym_name.data: verilog(m, tool, memory_in_tables=in_tables) for m in hardware}
+        test = {} if options.form == "file" else _test(module, interface, options)
+        size = estimated.result()
         if device is not None:
             where = f"circuit '{interface.name}'"
             check_fits(size, device, where, lambda: self._advice(options, device))
-        in_tables, tool = size.family.distributed_bits > 0, tool_for(options)
-        texts = {m.sym_name.data: verilog(m, tool, memory_in_tables=in_tables) for m in hardware}
-        folding = noted_folding(module)
         data = report(interface, hardware, size, device, options.clock)
-        data |= {"folding": folding, "left_out": left_out(module)}
+        data |= {"folding": noted_folding(module), "left_out": left_out(module)}
         data |= {"undecided": undecided_sums(module)}
         if options.form == "file":
             content = "/* verilator lint_off DECLFILENAME */\n" + "\n".join(texts.values())
             name = f"{interface.name}.v"
             return Artifact(interface.name, {name: content.encode()}, manifest={"report": data})
-        files = {f"rtl/{name}.v": text for name, text in texts.items()}
-        inputs = random_inputs(interface, vectors, options.seed)
-        expected = golden(module, interface, inputs)
-        test = vector_files(interface, interface.sent(inputs), interface.given(expected))
-        test |= cocotb_files(interface, registers=options.ip)
-        files |= {f"test/{name}": text for name, text in test.items()}
-        files |= _reports(data)
+        files = {f"rtl/{name}.v": text for name, text in texts.items()} | test | _reports(data)
         board = board_of(options)
         sources = [f"rtl/{name}.v" for name in texts]
         frequency = _frequency(size)
-        files |= project_files(interface, sources, frequency, size.family, device, board, tool)
+        files |= project_files(interface, sources, frequency, family, device, board, tool)
         weights = noted_weights(module, texts, interface.loads, interface.name)
         if options.formal:
             about = stream_properties(interface, ports_of(texts[interface.name]))
@@ -190,9 +203,23 @@ class VerilogTarget(Target[VerilogOptions]):
         return ""
 
 
+def _grade(device: Device | None) -> str:
+    """Of devices: UltraScale+ where none is given."""
+    return device.grade if device else DEVICE
+
+
 def _size(module: ModuleOp, interface: Interface, device: Device | None) -> Estimate:
-    """The estimate of the circuit, for UltraScale+ where no device is given."""
-    return estimate(module, device.grade if device else DEVICE, interface.name)
+    return estimate(module, _grade(device), interface.name)
+
+
+def _test(module: ModuleOp, interface: Interface, options: VerilogOptions) -> dict[str, str]:
+    """Test benches, with what goes in and comes out."""
+    vectors = options.vectors or max(4, min(64, _BEATS // interface.beats_in))
+    inputs = random_inputs(interface, vectors, options.seed)
+    expected = golden(module, interface, inputs)
+    files = vector_files(interface, interface.sent(inputs), interface.given(expected))
+    files |= cocotb_files(interface, registers=options.ip)
+    return {f"test/{name}": text for name, text in files.items()}
 
 
 def _reports(data: Record) -> dict[str, str]:
