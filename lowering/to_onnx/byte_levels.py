@@ -6,6 +6,8 @@ reads falls away with the graph's unused nodes.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 import numpy as np
 from xdsl.dialects.builtin import TensorType, i8
 from xdsl.ir import Operation, SSAValue
@@ -64,19 +66,66 @@ def byte_table(e: Writer, op: tensor.GatherRowsOp) -> bool:
     return True
 
 
+def grid_of(op: tensor.QuantizeOp | tensor.DequantizeOp) -> tuple[float, int] | None:
+    """The known scale and zero point of a tensor of bytes, which has one of each."""
+    parts = [patterns.known(value) for value in (op.scale, op.zero_point)]
+    if not _is_i8(op.zero_point) or any(part is None or part.size != 1 for part in parts):
+        return None
+    if isinstance(op, tensor.DequantizeOp) and not _is_i8(op.input):
+        return None
+    scale, zero = (np.asarray(part).reshape(-1)[0] for part in parts)
+    return (float(scale), int(zero)) if scale > 0 else None
+
+
 def on_levels(e: Writer, op: Operation, rule: Rule) -> None:
     """Write an op that selects elements once more, on the UINT8 forms of its INT8 operands."""
     names = {value: e.value(value) for value in op.operands if _is_i8(value)}
     computed = all(isinstance(value.owner, Operation) for value in names)
     if not names or not computed or not all(name in e.unsigned for name in names.values()):
         return
-    made = {result: e.value(result) for result in op.results}
-    for value, name in names.items():
-        e.bind_input(value, e.unsigned[name])
-    rule(e, op)
-    e.unsigned.update((name, e.value(v)) for v, name in made.items() if _is_i8(v))
-    for value, name in (made | names).items():
+    others = {value: e.unsigned[name] for value, name in names.items()}
+    made = _written_on(e, op, rule, others)
+    e.unsigned.update((e.value(v), name) for v, name in made.items() if _is_i8(v))
+
+
+JOINED = (
+    *(tensor.SigmoidOp, tensor.LeakyReluOp, tensor.ConcatenateOp),
+    *(tensor.AvgPoolOp, tensor.GlobalAvgPoolOp),
+)
+"""What ONNX Runtime joins with the DequantizeLinear before it and the QuantizeLinear behind it to
+one operator: a table of its own float function for each byte, or a mean, whose last bits hang on
+the order of its sum anyway."""
+
+
+def on_bytes(e: Writer, op: Operation, rule: Rule) -> None:
+    """Write an op between pairs once more, for the runtime to join: see `Writer.joined`."""
+    (result,), others = op.results, dict[SSAValue, str]()
+    readers = [use.operation for use in result.uses if isinstance(use.operation, tensor.QuantizeOp)]
+    if not any(map(grid_of, readers)):
+        return
+    for value in op.operands:
+        source = value.owner
+        if not isinstance(source, tensor.DequantizeOp) or (grid := grid_of(source)) is None:
+            return
+        scale, zero = grid
+        inputs = [unsigned(e, e.value(source.input)), e.scalar(scale, Element.FLOAT),
+                  e.constant(np.array(zero + SHIFT, np.uint8), "zero_point")]  # fmt: skip
+        others[value] = e.node("DequantizeLinear", inputs, Element.FLOAT)
+    e.joined.update(_written_on(e, op, rule, others))
+
+
+def _written_on(
+    e: Writer, op: Operation, rule: Rule, others: Mapping[SSAValue, str]
+) -> Mapping[SSAValue, str]:
+    """Write an op on other tensors than those of its operands; those of its results."""
+    before = {value: e.value(value) for value in (*others, *op.results)}
+    for value, name in others.items():
         e.bind_input(value, name)
+    rule(e, op)
+    made: dict[SSAValue, str] = {value: e.value(value) for value in op.results}
+    for value, name in before.items():
+        e.bind_input(value, name)
+    return made
 
 
 def _is_i8(value: SSAValue) -> bool:

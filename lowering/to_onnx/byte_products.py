@@ -1,4 +1,4 @@
-"""Layers on bytes in few operators: products and sums of two tensors, each with its rescaling.
+"""Layers on bytes in few operators: products with weights and of matrices, and their rescaling.
 
 What `lowering.from_tflite` makes of a layer is a dozen ops on i32; `to_tflite.integer_patterns`
 finds it, `rescaling` says which floats have the same steps, and where none are found the rules of
@@ -12,7 +12,6 @@ from __future__ import annotations
 
 from dataclasses import replace
 from math import prod
-from typing import NamedTuple
 
 import numpy as np
 from xdsl.dialects.builtin import i8
@@ -29,15 +28,13 @@ from ..to_tflite.integer_patterns import (
     known,
     rescaled,
     scaled_in_floats,
-    times,
     weighted,
 )
 from ..to_tflite.integer_patterns import centred as inside
-from .byte_levels import centred, levels, signed, unsigned
+from .byte_levels import centred, signed, unsigned
 from .byte_neighbours import neighbours_of
 from .byte_steps import (
     BYTES,
-    factor_of,
     floats_of,
     parts_of,
     rescaled_sums,
@@ -48,7 +45,7 @@ from .byte_weights import SHIFT, convolve, fits, store
 from .graph import Array, Attributes, Element
 from .linear import window_attributes
 from .onnx_writer import Writer
-from .rescaling import Line, Steps, factors_of, scales_of, steps_of
+from .rescaling import Line, Steps, scales_of, steps_of
 
 
 def byte_product(e: Writer, op: tensor.RequantizeOp) -> bool:
@@ -146,28 +143,6 @@ def _bytes_of(e: Writer, stored: Array, name: str, *, each: bool) -> tuple[str, 
         return None
     levels = e.constant((stored - low).astype(np.uint8), f"{name}.levels")
     return levels, np.asarray(-low).astype(np.uint8)
-
-
-def factors_product(e: Writer, op: tensor.QuantizeOp) -> bool:
-    """Write the product of two tensors of bytes that `op` rescales in floats; whether it was one.
-
-    Floats hold it, so that what rounds is what the program rounds.
-    """
-    scaled = scaled_in_floats(op.result)
-    product = None if scaled is None or scaled.added else scaled.source.owner
-    if scaled is None or not isinstance(product, tensor.MulOp) or scaled.scales.size != 1:
-        return False
-    inner = [inside(value) for value in (product.lhs, product.rhs)]
-    both = [part for part in inner if part is not None]
-    types = [tensor_type(value).element_type for value in (op.result, *(x for x, _ in both))]
-    if len(both) < 2 or any(type != i8 for type in types):
-        return False
-    parts = [centred(e, e.value(x), zero) for x, zero in both]
-    scale = e.constant(scaled.scales.astype(np.float32).reshape(()), "scale")
-    steps = e.apply("Mul", [e.apply("Mul", parts), scale])
-    made = levels(e, steps, np.array(scaled.zero + SHIFT, np.uint8))
-    e.bind(op.result, signed(e, within(e, made, scaled.bounds)))
-    return True
 
 
 def _in_order(op: tensor.QuantizeOp, layer: Weighted) -> bool:
@@ -271,63 +246,8 @@ FEW = 256
 """So many numbers QuantizeLinear takes with a scale each in the time of a few operators."""
 
 
-def byte_sum(e: Writer, op: tensor.RequantizeOp) -> bool:
-    """Write the sum of two tensors of bytes that ends in `op`; whether it could be."""
-    if tensor_type(op.result).element_type != i8:
-        return False
-    scaled = rescaled(op.result)
-    added = None if scaled is None else scaled.source.owner
-    if scaled is None or not isinstance(added, tensor.AddOp | tensor.SubOp):
-        return False
-    sides = [side for value in (added.lhs, added.rhs) if (side := _side(value)) is not None]
-    if len(sides) < 2 or scaled.multipliers.size != 1:
-        return False
-    sign = 1 if isinstance(added, tensor.AddOp) else -1
-    table = rescaled_sums(scaled, sides[0].terms.reshape(-1, 1) + sign * sides[1].terms)
-    about = np.array([sides[0].factor, sign * sides[1].factor]) * float(factor_of(scaled)[0])
-    found = factors_of(table, scaled.zero, (sides[0].zero, sides[1].zero), about)
-    if found is None:
-        return False
-    # The kernel that ONNX Runtime makes of DequantizeLinear and Add it does not make of Sub.
-    second = found.factors[1] if found.joined else -found.factors[1]
-    terms = [
-        e.node("DequantizeLinear", [unsigned(e, e.value(side.x)), factor, point], Element.FLOAT)
-        for side, value, zero in zip(sides, (found.factors[0], second), found.zeros, strict=False)
-        for factor in [e.scalar(value, Element.FLOAT)]
-        for point in [e.constant(np.array(zero + SHIFT, np.uint8), "zero_point")]
-    ]
-    kind = "Add" if found.joined else "Sub"
-    sums = levels(e, e.apply(kind, terms), np.array(found.zeros[2] + SHIFT, np.uint8))
-    e.bind(op.result, signed(e, within(e, sums, scaled.bounds)))
-    return True
-
-
 POINT: Attributes = {"strides": (1, 1), "pads": (0, 0, 0, 0), "dilations": (1, 1), "group": 1}
 """The window of a product of matrices."""
-
-
-class _Side(NamedTuple):
-    """An operand of a sum: bytes, their zero point, what each becomes, and by about what factor."""
-
-    x: SSAValue
-    zero: int
-    terms: Array
-    factor: float
-
-
-def _side(value: SSAValue) -> _Side | None:
-    """What is less its zero point, times a number, rescaled or not."""
-    part = rescaled(value)
-    inner = times(value if part is None else part.source)
-    if inner is None or tensor_type(inner[0]).element_type != i8:
-        return None
-    x, zero, number = inner
-    terms = (np.arange(-128, 128) - zero)[None, :] * np.int64(number)
-    if part is None:
-        return _Side(x, zero, terms, number)
-    if part.zero or part.multipliers.size != 1:
-        return None
-    return _Side(x, zero, rescaled_sums(part, terms), float(factor_of(part)[0]) * number)
 
 
 def _convolved(

@@ -18,7 +18,7 @@ from . import (
     spiking,
     ternary,
 )
-from .byte_levels import on_levels
+from .byte_levels import JOINED, on_bytes, on_levels
 from .graph import Element, element_type
 from .kernels import compute_type
 from .onnx_writer import Inexpressible, Rule, Writer
@@ -73,3 +73,5 @@ def write(writer: Writer, op: Operation) -> None:
     rule(writer, op)
     if op.has_trait(SelectsElements):
         on_levels(writer, op, rule)
+    if isinstance(op, JOINED):
+        on_bytes(writer, op, rule)

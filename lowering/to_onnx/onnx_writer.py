@@ -66,6 +66,7 @@ class Writer(NodeWriter):
         stored: how many weights the program has.
         magnitudes: bounds of the integer values.
         unsigned: of INT8 tensors, the same as UINT8, 128 more (`byte_levels`).
+        joined: of floats that are quantised, what the runtime joins to an operator on bytes.
         centred: of these less a zero point, the same as FLOAT.
         pixels: of rows of bytes, the same as images of one pixel (`byte_products`).
         neighbours: of images, what they were before their pixels came apart, with its sizes.
@@ -96,6 +97,7 @@ class Writer(NodeWriter):
         self._keys: dict[str, str] = {}
         self.unsigned: dict[str, str] = {}
         self.centred: dict[tuple[str, int], str] = {}
+        self.joined: dict[SSAValue, str] = {}
         self.pixels: dict[str, str] = {}
         self.neighbours: dict[str, tuple[str, tuple[int, int, int]]] = {}
         self._parameters: set[str] = set()

@@ -20,7 +20,8 @@ from ...dialects.shapes import axes_behind
 from . import pairs
 from .byte_levels import centred, signed
 from .byte_means import byte_mean, float_mean
-from .byte_products import byte_product, byte_sum, factors_product, float_matmul, float_product
+from .byte_pairs import byte_sum, byte_times, float_sum
+from .byte_products import byte_product, float_matmul, float_product
 from .byte_steps import within
 from .byte_weights import SHIFT
 from .elementwise import clip
@@ -36,8 +37,8 @@ def constant_of(value: SSAValue) -> Array | None:
 
 def quantize(e: Writer, op: tensor.QuantizeOp) -> None:
     """QuantizeLinear over the whole range of 8 or 16 bits, else written out."""
-    joined = (pairs.write_levels, float_product, float_matmul, float_mean, factors_product)
-    if any(write(e, op) for write in joined):
+    forms = (*(pairs.write_levels, float_product, float_matmul, float_mean, byte_times, float_sum),)
+    if any(write(e, op) for write in forms):
         return
     element = element_type(tensor_type(op.result).element_type)
     low, high = op.low.value.data, op.high.value.data
@@ -46,11 +47,14 @@ def quantize(e: Writer, op: tensor.QuantizeOp) -> None:
     axis, rank = op.axis.value.data, tensor_type(op.input).get_num_dims()
     native = element is Element.INT8 or (element is Element.INT16 and e.opset >= 21)
     info = np.iinfo(element.dtype)
-    point, levels = constant_of(op.zero_point), ""
+    point, joined = constant_of(op.zero_point), e.joined.get(op.input)
+    levels = ""
     if element is Element.INT8 and not (scale_shape or zero_shape) and point is not None:
         moved = e.constant((point.astype(np.int16) + SHIFT).astype(np.uint8), "zero_point")
-        levels = within(e, e.node("QuantizeLinear", [x, scale, moved], Element.UINT8), (low, high))
-    if native and scale_shape == zero_shape and (low, high) == (info.min, info.max):
+        levels = e.node("QuantizeLinear", [joined or x, scale, moved], Element.UINT8)
+        levels = within(e, levels, (low, high))
+    whole = native and scale_shape == zero_shape and (low, high) == (info.min, info.max)
+    if whole and joined is None:
         attributes = {"axis": axis} if scale_shape else {}
         inputs = [x, scale, zero]
         made = e.call("", "QuantizeLinear", inputs, element, attributes)

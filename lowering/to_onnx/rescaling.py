@@ -325,6 +325,35 @@ def _has_table(table: Array, found: Factors) -> bool:
     return np.array_equal(np.clip(sums, table.min(), table.max()), table)
 
 
+def factor_of_product(table: Array, zeros: tuple[int, int, int], about: float) -> np.float32 | None:
+    """A float32 factor with which the product of two bytes gives a table.
+
+    Both single operators and each form of `MlasQLinearMul` give it, in UINT8: one product, a sum
+    with the zero point that may be fused with it, and halves to even or away from zero.
+
+    Args:
+        table: [256, 256], the levels for the bytes from -128 on.
+        zeros: those of the bytes, and of the levels.
+        about: a number near the factor.
+    """
+    low, high = table.min(), table.max()
+    a, b = (np.arange(-128.0, 128.0, dtype=np.float32) - np.float32(z) for z in zeros[:2])
+    whole, point = (a[:, None] * b).astype(np.float64), np.float32(zeros[2] + 128)
+    for ulps in NEIGHBOURS:
+        factor = (np.float32(about).view(np.int32) + np.int32(ulps)).view(np.float32)
+        single = np.rint((a[:, None] * factor) * b) + zeros[2]
+        exact = whole * np.float64(factor)
+        sums = [exact.astype(np.float32) + point, (exact + point).astype(np.float32)]
+        forms = [
+            single,
+            *(np.rint(s) - 128 for s in sums),
+            *(np.floor(s + 0.5) - 128 for s in sums),
+        ]
+        if all(np.array_equal(np.clip(form, low, high), table) for form in forms):
+            return factor
+    return None
+
+
 REACH = 32
 """How many floats on each side of a factor are tried."""
 
