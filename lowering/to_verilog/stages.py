@@ -30,13 +30,18 @@ def integer_stages(options: VerilogOptions, *, build: bool = False) -> list[Stag
         OptionError: options contradict each other, or the device is not known.
     """
     steps = "" if options.timesteps is None else f"{{timesteps={options.timesteps}}}"
-    stated = "" if options.inputs is None else f'{{inputs="{options.inputs}"}}'
+    stated = _given(
+        {
+            "inputs": None if options.inputs is None else f'"{options.inputs}"',
+            "input-bits": options.input_bits,
+        }
+    )
     quantized, folding = _quantization(options), _folding(options, build=build)
     return [
         Stage("simplify", "canonicalize,cse,dce,fold-constants,free-batch,canonicalize,cse,dce"),
         *([Stage("quantize", quantized)] if quantized else []),
         Stage("logits", "expose-logits,merge-rescaling,canonicalize,cse,dce"),
-        Stage("thresholds", f"streamline{stated},canonicalize,cse,dce"),
+        Stage("thresholds", f"streamline{{{stated}}},canonicalize,cse,dce"),
         Stage("trains", _TRAINS.format(options=steps)),
         Stage("integers", "expose-integers"),
         *([Stage("folding", folding)] if folding else []),

@@ -291,7 +291,7 @@ def input_range(value: SSAValue) -> InputRange:
         return InputRange(maker.low.value.data, maker.high.value.data)
     if isinstance(maker, tensor.MultiThresholdOp | ternary.FusedOp) and maker.thresholds:
         return InputRange(0, tensor_type(maker.thresholds).get_shape()[1])
-    all_of_type = _type_range(value)
+    all_of_type = type_range(value)
     computed = _computed_range(maker) if isinstance(maker, Operation) else None
     if computed is None or computed.low < all_of_type.low or computed.high > all_of_type.high:
         return all_of_type
@@ -326,7 +326,8 @@ def _ends(value: SSAValue) -> InputRange:
     return InputRange(int(known.min()), int(known.max()))
 
 
-def _type_range(value: SSAValue) -> InputRange:
+def type_range(value: SSAValue) -> InputRange:
+    """The integers that the type of a tensor of integers or trits holds."""
     type = tensor_type(value)
     if is_trit(type):
         return InputRange(-1, 1)

@@ -13,16 +13,20 @@ from functools import partial
 
 import numpy as np
 from xdsl.dialects.builtin import ModuleOp, TensorType, f32, i8, i32
-from xdsl.ir import Attribute, Operation, SSAValue
+from xdsl.ir import Attribute, BlockArgument, Operation, SSAValue
 
 from ...dialects import tensor
 from ...dialects.inference import tensor_type
 from ...dialects.parameters import Array
+from ...dialects.shapes import is_float
 from ...dialects.traits import MovesElements, has
 from ...ir.locations import location_name
+from ..adder_graph.graph import InputRange
+from ..adder_graph.optimize_adder_graph import type_range
 from ..analysis.compile_time import literal, literal_value
 from ..analysis.layers import is_layer, layer_name, rebuilt, weight_of
 from ..analysis.replacement import insert_before
+from ..requantize.integer_forms import interval
 from .input_quantizers import edges_of, quantizer
 from .level_functions import (
     LEVELS,
@@ -52,12 +56,15 @@ class LevelGrids:
         results: values of integer type that are those of the program.
     """
 
-    def __init__(self, module: ModuleOp, anchor: Operation) -> None:
+    def __init__(self, module: ModuleOp, anchor: Operation, input_bits: int | None = None) -> None:
         self.module = module
+        self.input_bits = input_bits
         self.anchor = anchor
         self.functions: dict[SSAValue, LevelFunction] = {}
         self.results: dict[SSAValue, SSAValue] = {}
         self._grids: dict[SSAValue, LevelGrid] = {}
+        self.entered: dict[SSAValue, LevelGrid] = {}
+        """Values that integers enter as, all channels on one grid with a scale above 0."""
         self._rounded: dict[SSAValue, Rounded] = {}
         self.undecided: dict[str, tuple[int, int]] = {}
         """Of sums by name: at how many, of how many, roundings decide between levels."""
@@ -88,13 +95,44 @@ class LevelGrids:
             return value
         return self.add(tensor.ConvertOp(value, element))
 
+    def integers(self, op: tensor.ConvertOp) -> tuple[int, int]:
+        """Bounds of the integers that become floats.
+
+        Raises:
+            NoFunctionError: all of their type may be there, and the floats do not hold them all.
+        """
+        value = op.operand
+        whole = type_range(value)
+        if self.input_bits is not None and isinstance(value, BlockArgument):
+            given = InputRange.of_bits(self.input_bits, signed=whole.low < 0)
+            return max(given.low, whole.low), min(given.high, whole.high)
+        low, high = interval(value)
+        low, high = max(low, whole.low), min(high, whole.high)
+        held = float(of_type(op.result, np.array(float(whole.high))))
+        if low == whole.low and held != whole.high:
+            raise NoFunctionError(
+                f"{tensor_type(op.result).element_type} does not hold every integer of "
+                f"{tensor_type(value).element_type}: say with input-bits how many bits an argument "
+                "has, or compute this in integers"
+            )
+        return low, high
+
+    def is_same(self, op: tensor.ConvertOp) -> bool:
+        """Whether floats become the integers that they were made of."""
+        grid, result = self.entered.get(op.operand), op.result
+        if grid is None or (grid.scale, grid.offset) != (1, 0) or is_float(tensor_type(result)):
+            return False
+        held = type_range(result)
+        return held.low <= grid.bounds[0] and grid.bounds[1] <= held.high
+
     def enter(self, value: SSAValue, grid: LevelGrid) -> None:
         """Note that `value` is on a grid.
 
         Raises:
             NoFunctionError: its integers have no 32 bits, and would wrap around.
         """
-        if max(-grid.bounds[0], grid.bounds[1]) >= 2**31:
+        held = type_range(grid.root)
+        if grid.bounds != (held.low, held.high) and max(-grid.bounds[0], grid.bounds[1]) >= 2**31:
             raise NoFunctionError("its integers have no 32 bits")
         rank = tensor_type(value).get_num_dims()
 
@@ -102,6 +140,8 @@ class LevelGrids:
             return of_type(value, grid.real(points)).reshape(-1, *[1] * (rank - 1))
 
         self.functions[value] = LevelFunction(grid.root, grid.bounds, value, lift, value)
+        if grid.exactly is None and grid.scale > 0:
+            self.entered[value] = grid
 
     def mean(
         self, op: Operation, of: LevelGrid, total: SSAValue, count: int, bounds: tuple[int, int]
@@ -177,6 +217,8 @@ class LevelGrids:
         Raises:
             NoFunctionError: it is no such value, and has not few levels either.
         """
+        if value in self.entered:
+            return self.entered[value]
         function = self.functions.get(value)
         if function is not None and function.bounds is not None:
             made = _evenly(function)

@@ -66,7 +66,7 @@ def _whole(grids: LevelGrids, value: SSAValue) -> SSAValue:
     element = tensor_type(value).element_type
     if is_trit(tensor_type(value)):
         raise NoFunctionError("a result of trits has no integer form; convert it to int8")
-    grid = grids.grid(value)
+    grid = grids.entered.get(value) or grids.grid(value)
     numbers = [round(grid.scale), round(grid.offset)]
     if numbers != [grid.scale, grid.offset]:
         raise NoFunctionError("a result holds integers and stands for others")

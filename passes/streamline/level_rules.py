@@ -241,7 +241,7 @@ def converted(levels: LevelGrids, op: tensor.ConvertOp) -> None:
     """Integers of the program as another type."""
     if is_float(tensor_type(op.operand)):
         raise NoFunctionError("it computes with values that are no floats of few levels")
-    levels.enter(op.result, LevelGrid(op.operand, 1.0, 0.0, interval(op.operand)))
+    levels.enter(op.result, LevelGrid(op.operand, 1.0, 0.0, levels.integers(op)))
 
 
 def moved(levels: LevelGrids, op: Operation) -> None:
@@ -257,7 +257,7 @@ def moved(levels: LevelGrids, op: Operation) -> None:
     if isinstance(op, tensor.PermuteOp) and op.perm.get_values()[0] == 0:
         _permuted(levels, op, function)
         return
-    if isinstance(op, tensor.MaxPoolOp) and not turns(function):
+    if isinstance(op, tensor.MaxPoolOp) and operand not in levels.entered and not turns(function):
         _pooled_channels(levels, op, function)
         return
     try:

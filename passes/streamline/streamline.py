@@ -18,6 +18,7 @@ from ...dialects.inference import tensor_type
 from ...dialects.shapes import is_float
 from ...dialects.traits import SelectsElements, has
 from ...ir.attribute_data import data_of, dictionary_of
+from ...ir.errors import OptionError
 from ...ir.interpreter import entry_function
 from ..analysis.compile_time import is_literal, literal_value
 from ..analysis.layers import is_layer
@@ -83,7 +84,7 @@ class StreamlinePass(ModulePass):
     run `fold-constants` before.
 
     Raises:
-        OptionError: `inputs` names no argument, or says no type.
+        OptionError: `inputs` names no argument, or says no type; `input-bits` is out of its range.
     """
 
     name = "streamline"
@@ -94,19 +95,29 @@ class StreamlinePass(ModulePass):
     between. A type is `int2` to `int8`, `uint1` to `uint8`, or `bipolar` for -1 and 1; behind `*`
     stands the scale, 1 by default. Other values are rounded to the nearest of these."""
 
+    input_bits: int | None = None
+    """The width of arguments of integer type, where it is less than that of their type."""
+
+    def __post_init__(self) -> None:
+        if self.input_bits is not None and not 1 <= self.input_bits <= 32:
+            raise OptionError(f"{self.name} expects input-bits in [1, 32], got {self.input_bits}")
+
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         function = entry_function(op, "forward")
         stated = stated_inputs(self.inputs, function)
         if len(function.body.blocks) == 1:
-            _Streamlining(op, function.body.block, stated).run()
+            levels = LevelGrids(op, next(iter(function.body.block.ops)), self.input_bits)
+            _Streamlining(function.body.block, levels, stated).run()
 
 
 class _Streamlining:
     """Which rule each op gets, and what of the program stays."""
 
-    def __init__(self, module: ModuleOp, block: Block, stated: dict[SSAValue, StatedInput]) -> None:
+    def __init__(
+        self, block: Block, levels: LevelGrids, stated: dict[SSAValue, StatedInput]
+    ) -> None:
         self.block = block
-        self.levels = LevelGrids(module, next(iter(block.ops)))
+        self.levels = levels
         self.stated = stated
         self.reasons: dict[Operation, str] = {}
         """Of ops without a rule; empty where that follows from another."""
@@ -162,6 +173,8 @@ class _Streamlining:
             level_rules.dequantized(levels, op)
         elif isinstance(op, tensor.ConvertOp) and not known:
             level_rules.converted(levels, op)
+        elif isinstance(op, tensor.ConvertOp) and levels.is_same(op):
+            levels.enter(op.result, levels.entered[op.operand])
         elif not known:
             raise NoFunctionError("it computes with values that are no floats of few levels")
         elif is_layer(op):
@@ -276,9 +289,12 @@ def _many_channels(function: LevelFunction) -> bool:
 
 
 def _computes_in_floats(op: Operation) -> bool:
-    """Whether an op is a layer of floats, or makes integers of what the program computes."""
+    """Whether an op is a layer of floats, makes integers of what the program computes, or floats
+    of integers."""
     if isinstance(op, ternary.TernarizeOp):
         return True
+    if isinstance(op, tensor.ConvertOp) and not is_float(tensor_type(op.operand)):
+        return is_float(tensor_type(op.result)) and not is_literal(op.operand.owner)
     if isinstance(op, tensor.QuantizeOp | tensor.ConvertOp) and is_float(
         tensor_type(op.operands[0])
     ):

@@ -136,6 +136,14 @@ def _spiked(circuit: Circuit, x: Signal) -> Signal:
     return x if x.bounds == (0, 1) else inverted(equal_to(circuit, x, 0))
 
 
+def _picked(circuit: Circuit, op: tensor.GatherRowsOp, operands: Sequence[Signals]) -> Signals:
+    """`tensor.gather_rows` with known indices: wires."""
+    rows = literal_value(op.indices)
+    assert rows is not None
+    picked: Signals = interpret.RULES[type(op)](op, operands[0], rows)
+    return picked
+
+
 def _converted(circuit: Circuit, op: tensor.ConvertOp, operands: Sequence[Signals]) -> Signals:
     """The same number, or none of the type; whether it is not 0 as a truth value."""
     if _is_truth(op.result):
@@ -334,6 +342,7 @@ RULES: dict[type[Operation], Rule] = {
     tensor.ClampOp: bounded,
     tensor.CompareOp: compare,
     tensor.ConvertOp: _converted,
+    tensor.GatherRowsOp: _picked,
     tensor.MaximumOp: lambda c, op, x: _pairwise(c, larger, x),
     tensor.MinimumOp: lambda c, op, x: _pairwise(c, smaller, x),
     tensor.MulOp: lambda c, op, x: _pairwise(c, _multiply, x),
@@ -387,6 +396,8 @@ def refusal(op: Operation) -> str | None:
         is_known(value) for value in op.operands[1:]
     ):
         return "its parameters must be constants with values"
+    if isinstance(op, tensor.GatherRowsOp) and not is_known(op.indices):
+        return "it picks rows by numbers that are not known"
     if isinstance(op, tensor.AndOp | tensor.OrOp | tensor.XorOp) and not _is_truth(op.result):
         return "bits of integers; it takes truth values alone"
     if isinstance(op, tensor.MulOp) and not any(is_known(value) for value in op.operands):

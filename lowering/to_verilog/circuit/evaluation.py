@@ -115,7 +115,12 @@ def check_batch(op: Operation, value: SSAValue, signals: Signals) -> None:
     if not any(DYNAMIC in tensor_type(operand).get_shape() for operand in op.operands):
         return
     shape = tensor_type(value).get_shape()
-    if shape[:1] != (DYNAMIC,) or DYNAMIC in shape[1:] or signals.shape[0] != 1:
+    apart = shape.count(DYNAMIC) == 1 and signals.shape[shape.index(DYNAMIC)] == 1
+    if isinstance(op, tensor.SliceOp) and apart:
+        bounds = (op.starts, op.ends, op.steps)
+        of_batch = tuple(bound.get_values()[shape.index(DYNAMIC)] for bound in bounds)
+        apart = of_batch == (0, tensor.SLICE_END, 1)
+    if not apart:
         reason = (
             f"its result {tensor_type(value)} does not keep the vectors of the batch apart; "
             "fix the batch with infer-shapes{batch=N}, which makes it one beat"

@@ -9,11 +9,14 @@ from typing import Any
 
 import numpy as np
 import pytest
+import torch
 from numpy.typing import NDArray
+from torch.nn import functional as F
 from xdsl.dialects.builtin import ModuleOp
 
 from triton_dsl.dialects.interpret import run_module
 from triton_dsl.ir.errors import OptionError, UnsupportedError
+from triton_dsl.lowering.from_torch import from_torch
 from triton_dsl.lowering.models import import_model
 from triton_dsl.lowering.stages import Stage, run_stages
 from triton_dsl.lowering.targets import compile_to_target
@@ -195,3 +198,57 @@ def test_keyword_spotting_in_int8(shared_data: Any, require_tool: Any) -> None:
     for sample, result in zip(x, found, strict=True):
         (theirs,) = run_tflite(path.read_bytes(), [sample[None]])
         assert theirs.argmax() == result.argmax()
+
+
+class Moved(torch.nn.Module):
+    """Elements in other places, the batch too, and poolings of the integers as floats."""
+
+    def forward(self, x: torch.Tensor) -> tuple[torch.Tensor, ...]:
+        turned = torch.rot90(x, 1, (2, 3)).flip(1)
+        picked = x[:, [1, 0, 0]].permute(2, 3, 0, 1) + 1
+        pooled = F.max_pool2d((x + x).double(), 2).int() + 1
+        return turned, picked, pooled, F.interpolate(x.float(), scale_factor=2.0).int()
+
+
+@pytest.mark.parametrize("options", ["input-bits=4", "input-bits=4 stream-width=16 pipeline=2"])
+def test_moves_and_poolings_without_a_layer(iverilog: str, options: str) -> None:
+    x = torch.randint(-8, 8, (6, 2, 4, 4), generator=torch.Generator().manual_seed(1))
+    module = from_torch(Moved(), (x.int(),))
+    artifact = compile_to_target(module, f"verilog{{{options}}}")
+    _, found = run_verilog(artifact, [x.int().numpy()])
+    for result, expected in zip(found, Moved()(x.int()), strict=True):
+        np.testing.assert_array_equal(result, expected.numpy())
+
+
+class Mean(torch.nn.Module):
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return x.float().mean((2, 3))
+
+
+def test_a_mean_of_integers_is_their_sum_and_a_scale(iverilog: str) -> None:
+    x = torch.randint(-128, 128, (5, 3, 2, 4), generator=torch.Generator().manual_seed(2))
+    module = from_torch(Mean(), (x.to(torch.int8),))
+    _, (found,) = run_verilog(compile_to_target(module, "verilog"), [x.to(torch.int8).numpy()])
+    np.testing.assert_array_equal(found, Mean()(x).numpy())
+
+
+class Rows(torch.nn.Module):
+    def __init__(self, step: int) -> None:
+        super().__init__()
+        self.step = step
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return F.relu(x.float()).int() if self.step == 1 else x[:: self.step] + 1
+
+
+@pytest.mark.parametrize(
+    ("step", "message"),
+    [
+        (1, "f32 does not hold every integer of i32: say with input-bits"),
+        (2, "does not keep the vectors of the batch apart"),
+    ],
+)
+def test_what_has_no_circuit_says_why(step: int, message: str) -> None:
+    module = from_torch(Rows(step), (torch.zeros(4, 3, dtype=torch.int32),))
+    with pytest.raises(UnsupportedError, match=message):
+        compile_to_target(module, "verilog")

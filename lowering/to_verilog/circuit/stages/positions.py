@@ -60,6 +60,8 @@ def carried(op: Operation, spatial: Spatial) -> Spatial | None:
                 bound == (0, shape[axis], 1) for axis, bound in enumerate(bounds) if axis in own
             )
             return spatial if whole else None
+        case tensor.GatherRowsOp():
+            return None
         case tensor.ArgmaxOp():
             return _without(rank, own, {op.axis.value.data % rank}, op.keepdims.value.data)
         case tensor.ReduceSumOp() | tensor.ReduceMaxOp() | tensor.ReduceMinOp():
