@@ -140,8 +140,7 @@ def _picked(circuit: Circuit, op: tensor.GatherRowsOp, operands: Sequence[Signal
     """`tensor.gather_rows` with known indices: wires."""
     rows = literal_value(op.indices)
     assert rows is not None
-    picked: Signals = interpret.RULES[type(op)](op, operands[0], rows)
-    return picked
+    return operands[0][rows]
 
 
 def _converted(circuit: Circuit, op: tensor.ConvertOp, operands: Sequence[Signals]) -> Signals:
