@@ -125,3 +125,6 @@ _NONE = 2
 
 QUADS = np.array([0, 1, -1, _NONE], np.int8)[np.arange(256)[:, None] >> np.arange(0, 8, 2) & 3]
 """The four trits of each byte; 2 for the reserved code."""
+
+TRITS_OF_BYTES = np.where(QUADS == _NONE, np.int8(0), QUADS)
+"""The four trits of each byte, for engines that cannot refuse the reserved code: 0 for it."""

@@ -36,7 +36,7 @@ from xdsl.utils.exceptions import VerifyException
 
 from ...ir.arrays import Array
 from ...ir.definition import irdl_op_definition
-from ...ir.trits import pack_trits, unpack_trits
+from ...ir.trits import TRITS_OF_BYTES, pack_trits, unpack_trits
 from ..inference import InferredOp, OneOperandOp, Value, fail, tensor_type
 from ..shapes import (
     AnyTensor,
@@ -51,7 +51,7 @@ from ..shapes import (
 from ..tensor.formula import Formula
 from ..tensor.interpret_linear import along_channels
 from ..tensor.reduction import ReduceMeanOp, ReduceSumOp
-from ..tensor.shape import PadToOp, ReshapeToOp, UnsqueezeOp
+from ..tensor.shape import GatherRowsOp, PadToOp, ReshapeToOp
 from ..tensor.storage import INLINE_LIMIT, verify_parameter
 from ..traits import BitExact, HasSteps
 from .types import TritType, require_trit, trit, trit_tensor
@@ -318,13 +318,11 @@ class UnpackOp(InferredOp):
         return unpack_trits(packed, tensor_type(self.result).get_shape())
 
     def decompose(self, packed: Formula) -> Formula:
-        """The codes 1 and 2 as 1 and -1; the reserved one, which engines cannot refuse, gives 0."""
-        column = packed.convert(f32).of(UnsqueezeOp, axes=[1])
-        below = math.floor(column * column.array(0.25 ** np.arange(4)))
-        code = below - math.floor(below * 0.25) * 4
-        one, two = (code.compare("eq", number).convert(i8) for number in (1, 2))
-        shape = tensor_type(self.result).get_shape()
-        flat = (one - two).of(ReshapeToOp, shape=[-1]).cut(0, 0, math.prod(shape))
+        """Four trits for each byte; the reserved code, which engines cannot refuse, gives 0."""
+        writer, shape = packed.writer, tensor_type(self.result).get_shape()
+        table = Formula(writer, writer.numbers(TRITS_OF_BYTES, i8))
+        quads = table.of(GatherRowsOp, packed.convert(i32))
+        flat = quads.of(ReshapeToOp, shape=[-1]).cut(0, 0, math.prod(shape))
         return flat.of(ReshapeToOp, shape=shape)
 
 

@@ -25,7 +25,7 @@ from ...dialects.parameters import (
 from ...dialects.shapes import Shape
 from ...dialects.spike.types import TrainType, dense_type
 from ...dialects.ternary.types import is_trit
-from ...ir.trits import QUADS, pack_trits
+from ...ir.trits import TRITS_OF_BYTES, pack_trits
 from ...passes.analysis.magnitude import Magnitudes
 from ...passes.calibration.ranges import Range, recorded_range
 from ..emission import Inexpressible
@@ -37,8 +37,7 @@ FUNCTION_OPSET = 15
 
 
 TRITS = "trits_of_bytes"
-"""The name of a table of the four trits of each byte, and the table; the reserved code gives 0."""
-TRITS_OF_BYTES = np.where(abs(QUADS) == 1, QUADS, np.int8(0))
+"""The name of the table of the four trits of each byte."""
 
 
 NARROWED = 256

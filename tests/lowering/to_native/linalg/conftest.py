@@ -156,7 +156,7 @@ class Cases:
             function.attributes["llvm.emit_c_interface"] = UnitAttr()
         lowered = self.module.clone()
         run_stages(lowered, native_stages("")[:1])  # what has no rule is decomposed
-        ConvertTensorToLinalgPass().apply(triton_context(), lowered)
+        ConvertTensorToLinalgPass(parameters="constants").apply(triton_context(), lowered)
         verify_module(lowered)
         self._native = compile_text(str(lowered))
 
