@@ -25,7 +25,7 @@ from .bit_counts import ColumnSums, Plane, planes
 from .circuit import Circuit, Search
 from .heaps.emission import rows_of_plan
 from .heaps.plan import HeapPlan, Input, heap_plan, is_worth_planning
-from .heaps.summing import NoSumError
+from .heaps.search import NoSumError
 from .signals import Signal, Wire
 
 WIDEST_COUNTED = 2

@@ -5,7 +5,6 @@ Not here: in which cycle a row works (`retiming`), a circuit of it (`emission`).
 
 from __future__ import annotations
 
-import random
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -19,14 +18,15 @@ from .....passes.adder_graph.graph import product_bounds, width_of
 from .....passes.adder_graph.retiming import Step, calm_cycles
 from ..areas import LUT_PER_REGISTER
 from .rows import FALSE_NET, Nets, Row
+from .search import NoSumError, Problem, Way, ways
 from .sharing import Heights, Sharing, shared_rows
-from .summing import Heap, NoSumError, Sum, Try, joined, negated, waiting
+from .summing import Heap, Summing, joined, negated, waiting
 from .triples import shared_triples
 
-TRIES = 24
+TRIES = 96
 """Ways to sum each output, where there are few bits."""
 
-_BITS_OF_TRIES = 200_000
+_BITS_OF_TRIES = 800_000
 """Bits that are summed in all ways together, about; three ways at least."""
 
 FEWEST_BITS, MOST_BITS = 1_500, 150_000
@@ -35,9 +35,6 @@ arithmetic is what people read; with more it would take minutes."""
 
 _AGAIN = 4
 """How often more ways are tried for the few outputs that take the most levels."""
-
-_WAYS = ((2, 1.0), (2, 1.5), (1, 1.5), (2, 1.3), (1, 1.0), (2, 1.7), (2, 1.0))
-"""Of a `Try`: atoms, and the bits that a row saves for each site."""
 
 _SHARING_LEVELS = 2
 """Levels that shared sums may take."""
@@ -226,36 +223,36 @@ class _Planner:
             self.rows += rows
             self.heaps.append((heap, constant))
         tasks = [self._task(output) for output in range(len(self.sharing.sums))]
-        options = [self._options(task, output, 0) for output, task in enumerate(tasks)]
+        problems = [self._problem(task) for task in tasks]
+        options = ways(problems, self.tries, 0)
         if not all(options):
             raise NoSumError
-        least = self._flattened(tasks, options)
-        choices = [_ending(least + more, options) for more in range(_MORE_LEVELS)]
+        least = self._flattened(problems, options)
+        widths = [task.width for task in tasks]
+        choices = [_ending(least + more, options, widths) for more in range(_MORE_LEVELS)]
         _, _, chosen = min(choices, key=lambda choice: choice[:2])
         return self._placed(tasks, chosen)
 
-    def _flattened(self, tasks: Sequence[_Task], options: list[list[Sum]]) -> int:
+    def _flattened(self, problems: Sequence[Problem], options: list[list[Way]]) -> int:
         """Try more ways for the outputs that all others would wait for; the levels needed then."""
         for again in range(1, _AGAIN + 1):
             fewest = [min(option.level for option in sums) for sums in options]
             slow = [output for output, level in enumerate(fewest) if level == max(fewest)]
             if len(slow) * 4 > len(options):
                 break
-            for output in slow:
-                options[output] += self._options(tasks[output], output, again)
+            more = ways([problems[output] for output in slow], self.tries, again)
+            for output, found in zip(slow, more, strict=True):
+                options[output] += found
         return max(min(option.level for option in sums) for sums in options)
 
-    def _placed(self, tasks: Sequence[_Task], chosen: Sequence[Sum]) -> HeapPlan:
-        """The plan with these sums."""
+    def _placed(self, tasks: Sequence[_Task], chosen: Sequence[Way]) -> HeapPlan:
+        """The plan with these ways."""
         words: list[Word] = []
         rows, base = list(self.rows), len(self.nets.levels)
-        for sum, task in zip(chosen, tasks, strict=True):
-            new: dict[int, int] = {}
-            for level, row in sum.rows:
-                new |= {net: self.nets.new(level) for net in row.outputs()}
-                rows.append((level, row.renamed(new)))
-            literals = tuple(2 * new.get(b >> 1, b >> 1) + (b & 1) for b in sum.word)
-            words.append(Word(literals, task.low, task.high, task.offset))
+        for way, task in zip(chosen, tasks, strict=True):
+            summed = Summing(self.nets, task.constant, task.width).run(task.heap, way)
+            rows += summed.rows
+            words.append(Word(tuple(summed.word), task.low, task.high, task.offset))
         steps = [Step(tuple(row.reads()), tuple(row.outputs())) for _, row in rows]
         ready = [0] * (1 + max((net for nets in self.input_nets for net in nets), default=0))
         results = {literal >> 1 for word in words for literal in word.literals} - {FALSE_NET}
@@ -289,36 +286,28 @@ class _Planner:
         offset = constant if width_of(0, high - constant) <= width else low
         return _Task(heap, constant - offset, low - offset, high - offset, offset)
 
-    def _options(self, task: _Task, output: int, again: int) -> list[Sum]:
-        """Sums of an output in different ways, each with nets of its own from the same one on."""
-        heap, constant, width = task.heap, task.constant, task.width
-        base = len(self.nets.levels)
-        found: list[Sum] = []
-        latest = self.nets.level([literal for bits in heap.values() for literal in bits])
-        first = again * self.tries
-        for index in range(first, first + (self.tries if heap else 1)):
-            chance = random.Random(output * 1009 + index)
-            attempt = Try(self.nets, constant, width, chance, *_WAYS[index % len(_WAYS)])
-            try:
-                total = attempt.run(heap, chance.randint(0, latest) if index % 2 else latest)
-            except NoSumError:
-                continue
-            finally:
-                del self.nets.levels[base:]
-            total.waiting = waiting(total.rows, total.word, total.level)
-            found.append(total)
-        return found
+    def _problem(self, task: _Task) -> Problem:
+        """The bits of an output by level and weight."""
+        levels = self.nets.levels
+        latest = self.nets.level([literal for bits in task.heap.values() for literal in bits])
+        counts = np.zeros((2, latest + 1, task.width), np.int32)
+        for weight, bits in task.heap.items():
+            for literal in bits if weight < task.width else ():
+                counts[1 - (literal & 1), levels[literal >> 1], weight] += 1
+        return Problem(counts[0], counts[1], task.constant, task.width)
 
 
-def _ending(end: int, options: Sequence[Sequence[Sum]]) -> tuple[float, int, list[Sum]]:
+def _ending(
+    end: int, options: Sequence[Sequence[Way]], widths: Sequence[int]
+) -> tuple[float, int, list[Way]]:
     """About what the cheapest sums of at most so many levels cost, the levels, and the sums."""
-    chosen = [min((o for o in sums if o.level <= end), key=_cost) for sums in options]
-    waiting = sum((end - each.level) * len(each.word) for each in chosen)
+    chosen = [min((o for o in found if o.level <= end), key=_cost) for found in options]
+    waiting = sum((end - way.level) * width for way, width in zip(chosen, widths, strict=True))
     return sum(map(_cost, chosen)) + LUT_PER_REGISTER * waiting, end, chosen
 
 
-def _cost(sum: Sum) -> float:
-    return sum.sites + LUT_PER_REGISTER * sum.waiting
+def _cost(way: Way) -> float:
+    return way.sites + LUT_PER_REGISTER * way.waiting
 
 
 def _heap_of(given: Input, nets: Sequence[int]) -> tuple[Heap, int]:

@@ -1,18 +1,17 @@
 """The rows that make a heap of weighted bits one number, or a shared heap smaller.
 
-Several tries draw the order of bits and rows by chance; the cheapest counts. Not here: which heaps
-there are (`plan`), what a row can do (`rows`).
+Not here: which heaps there are (`plan`), which ways to sum them are the cheapest (`search`), what a
+row can do (`rows`).
 """
 
 from __future__ import annotations
 
-import random
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property, lru_cache
 
-from .....dialects.fabric import INPUTS
 from .rows import FALSE_NET, TRUE, TRUE_NET, Nets, Row, RowWriter
+from .search import MANY, Way
 
 Heap = dict[int, list[int]]
 """For each weight the literals of its bits."""
@@ -21,11 +20,6 @@ Chain = list[tuple[bool, int]]
 """Positions of a row that is planned: whether it is an `A`, and its weight above the first one."""
 
 _LONGEST = 64
-_MOST_LEVELS = 30
-
-
-class NoSumError(Exception):
-    """A try that comes to no end; another one does."""
 
 
 @dataclass
@@ -35,14 +29,10 @@ class Sum:
     Attributes:
         rows: with their levels.
         word: its literals, the lowest first; 0 and 1 are constants.
-        level: of the last row.
-        waiting: bits that rows give and that wait from one level to the next, all levels together.
     """
 
     rows: list[tuple[int, Row]] = field(default_factory=list[tuple[int, Row]])
     word: list[int] = field(default_factory=list[int])
-    level: int = 0
-    waiting: int = 0
 
     @cached_property
     def sites(self) -> int:
@@ -66,16 +56,12 @@ def negated(heap: Heap, constant: int) -> tuple[Heap, int]:
     return bits, -constant - sum(len(column) << weight for weight, column in heap.items())
 
 
-_MANY = 7
-"""Bits of a weight that stand for more of them: a position takes seven at most."""
-
-
 @lru_cache(maxsize=1 << 14)
 def shapes(heights: tuple[int, ...], atoms: int) -> tuple[Chain, list[tuple[int, int]]]:
     """The longest row of full positions from the first weight on.
 
     Args:
-        heights: bits of each weight that a position may have, at most `_MANY`.
+        heights: bits of each weight that a position may have, at most `MANY`.
         atoms: 0 for `T` alone, 1 for `A` where the next weight has too few bits for a `T`, 2 for
             `A` at the start of a row in any case.
 
@@ -200,137 +186,65 @@ def squeezed(nets: Nets, heap: Heap) -> tuple[list[tuple[int, Row]], Heap]:
 
 
 def _heights(heap: Heap, top: int) -> list[int]:
-    """The bits of each weight below `top`, at most `_MANY`."""
+    """The bits of each weight below `top`, at most `MANY`."""
     heights = [0] * top
     for weight, bits in heap.items():
-        heights[weight] = min(len(bits), _MANY)
+        heights[weight] = min(len(bits), MANY)
     return heights
 
 
 @dataclass
-class Try:
-    """One way to sum a heap, level by level.
+class Summing:
+    """A heap that becomes a number, level by level.
 
     Args:
-        nets: numbers of new nets; those of tries that are thrown away are given back.
+        nets: numbers of new nets.
         constant: added to the bits.
         width: the bits of the result, which is right modulo 2^width.
-        chance: draws orders.
-        atoms: see `shape`.
-        least: the bits that a row has to save for each site, as long as there is such a row.
     """
 
     nets: Nets
     constant: int
     width: int
-    chance: random.Random
-    atoms: int
-    least: float
     rows: list[tuple[int, Row]] = field(default_factory=list[tuple[int, Row]], init=False)
 
-    def run(self, heap: Heap, start: int) -> Sum:
-        """The sum, by rows above the level `start`.
-
-        Raises:
-            NoSumError: it would take too many levels.
-        """
+    def run(self, heap: Heap, way: Way) -> Sum:
+        """The sum, by the rows of a way that was found for this heap."""
         heap = {weight: list(bits) for weight, bits in heap.items() if weight < self.width and bits}
         self.constant %= 1 << self.width
-        level = start
-        while level < start + _MOST_LEVELS:
-            level += 1
-            levels = self.nets.levels
-            late: Heap = {}
-            ready: Heap = {}
-            for weight, bits in heap.items():
-                for bit in bits:
-                    part = ready if levels[bit >> 1] < level else late
-                    part.setdefault(weight, []).append(bit)
-            if not late and self._fits(ready):
-                word = self._final(heap, level)
-                return Sum(self.rows, word, level if self._uses(level) else level - 1)
-            heap = self._one_level(ready, late, level)
-        raise NoSumError
+        first = len(self.nets.levels)
+        planned: dict[int, list[tuple[int, int]]] = {}
+        for level, start, positions in way.rows:
+            planned.setdefault(level, []).append((start, positions))
+        for level in range(way.start + 1, way.end):
+            if level in planned:
+                heap = self._one_level(heap, level, planned[level], way.atoms, first)
+        word = self._final(heap, way.end)
+        return Sum(self.rows, word)
 
-    def _uses(self, level: int) -> bool:
-        return bool(self.rows) and self.rows[-1][0] == level
-
-    def _one_level(self, ready: Heap, late: Heap, level: int) -> Heap:
+    def _one_level(
+        self, heap: Heap, level: int, planned: Sequence[tuple[int, int]], atoms: int, first: int
+    ) -> Heap:
         """The heap behind the rows of one level."""
+        late: Heap = {}
+        ready: Heap = {}
+        levels = self.nets.levels
+        for weight, bits in heap.items():
+            for bit in bits:
+                part = ready if levels[bit >> 1] < level else late
+                part.setdefault(weight, []).append(bit)
         for bits in ready.values():
-            self.chance.shuffle(bits)
-        _ordered(ready)
+            # Bits of rows go before others that are not inverted: each level costs a register.
+            bits.sort(key=lambda x: (not x & 1, x < 2 * first))
         given: Heap = {}
-        heights = _heights(ready, self.width)
-        while True:
-            if max(heights) <= INPUTS and self._fits(ready, late, given):
-                return joined(ready, late, given)
-            best = self._best(heights, relaxed=bool(given or late))
-            if best is None:
-                return joined(ready, late, given)
-            start, chain = best
+        for start, positions in planned:
+            heights = tuple(_heights(ready, self.width)[start:-1])
+            chain = shapes(heights, atoms)[0][:positions]
             row = apply(self.nets, level, ready, start, chain, given, self.constant)
             self.rows.append((level, row))
             if row.carry_in == TRUE_NET:
                 self.constant -= 1 << start
-            for _, weight in chain:
-                heights[start + weight] = min(len(ready[start + weight]), _MANY)
-
-    def _best(self, heights: Sequence[int], *, relaxed: bool) -> tuple[int, Chain] | None:
-        """The row that saves most bits a site, and its first weight; a poor one only where nothing
-        else happens.
-
-        Args:
-            heights: bits of each weight, see `_heights`.
-            relaxed: whether something else happens.
-        """
-        options: list[tuple[float, int, int, int, int]] = []
-        for weight, bits in enumerate(heights):
-            if bits >= 3:
-                self._offer(heights, weight, options)
-        good = [option for option in options if option[2] >= self.least * option[1]]
-        if not good and not relaxed:
-            good = [o for o in options if max(heights[o[4] : o[4] + o[1]]) > 3] or options
-        if not good:
-            return None
-        *_, end, start = max(good)
-        return start, shapes(tuple(heights[start:-1]), self.atoms)[0][:end]
-
-    def _offer(
-        self,
-        heights: Sequence[int],
-        start: int,
-        options: list[tuple[float, int, int, int, int]],
-    ) -> None:
-        """Add beginnings of the longest row from a weight on, drawn by chance, as options.
-
-        An option is what the row is worth, its sites, the bits that it saves, its positions, and
-        its first weight.
-        """
-        chance = self.chance.random
-        _, beginnings = shapes(tuple(heights[start:-1]), self.atoms)
-        last = len(beginnings)
-        for end, (sites, saved) in enumerate(beginnings, 1):
-            if (end == last or chance() >= 0.5) and saved > 0:
-                worth = saved / sites - 0.02 * start + 0.1 * chance()
-                options.append((worth, sites, saved, end, start))
-
-    def _fits(self, *heaps: Heap) -> bool:
-        """Whether one row makes all bits together a number."""
-        last = self.width - 1
-        counts = self._counts(heaps)
-        low = self._lowest(counts)
-        for weight in range(low, self.width):
-            if weight == low:
-                most = 6 if weight == last else 4
-            else:
-                most = 5 if weight == last else 3 - (self.constant >> weight & 1)
-            if counts[weight] > most:
-                return False
-        # The fourth bit of the first position passes the table by, and cannot be inverted.
-        if low < last and counts[low] == 4:
-            return any(not literal & 1 for heap in heaps for literal in heap.get(low, ()))
-        return True
+        return joined(ready, late, given)
 
     def _counts(self, heaps: Sequence[Heap]) -> list[int]:
         """The bits of each weight."""
