@@ -75,11 +75,16 @@ def _pairs(array: bytes) -> list[tuple[int, int]]:
 
 def _picked(bits: Sequence[tuple[SSAValue, int]]) -> tuple[list[SSAValue], Attribute]:
     """The values that bits are of, and for each bit the number of its value and its place."""
-    numbers: dict[SSAValue, int] = {}
+    numbers: dict[int, int] = {}  # by identity: values are told apart so, and hashed in Python
+    values: list[SSAValue] = []
     places: list[int] = []
     for value, place in bits:
-        places += (numbers.setdefault(value, len(numbers)), place)
-    return [*numbers], _places(tuple(places))
+        number = numbers.get(id(value))
+        if number is None:
+            number = numbers[id(value)] = len(values)
+            values.append(value)
+        places += (number, place)
+    return values, _places(tuple(places))
 
 
 class PicksBits(IRDLOperation):

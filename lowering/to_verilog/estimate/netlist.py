@@ -314,13 +314,13 @@ class Netlist:
                 if node >= 0:
                     needs[node], taken = taken, [2 * node]
             needs[chain.top] = taken
-        live: set[int] = set()
-        stack = [literal >> 1 for literal in self.outputs]
+        live = {literal >> 1 for literal in self.outputs}
+        stack = list(live)
         while stack:
             node = stack.pop()
-            if node not in live:
-                live.add(node)
-                stack += [literal >> 1 for literal in needs.get(node, self.inputs[node])]
+            new = {literal >> 1 for literal in needs.get(node, self.inputs[node])} - live
+            live |= new
+            stack += new
         self.registers = [r for r in self.registers if r.output in live]
         self.blocks = [b for b in self.blocks if not live.isdisjoint(b.outputs)]
         for chain in self.chains:

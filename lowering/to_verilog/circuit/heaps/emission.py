@@ -57,7 +57,9 @@ class _Emission:
         self.results = {literal >> 1 for word in plan.words for literal in word.literals}
         self.last |= dict.fromkeys(self.results, self.end)
         self.cycle = self.cycles[0] if self.cycles else self.end
+        # Where bits are in this cycle: of rows, and of inputs and constants.
         self.places: dict[int, Place] = {}
+        self.given: dict[int, Place] = {}
         self.apart: set[int] = set()
 
     def outputs(self) -> list[Signal]:
@@ -71,9 +73,9 @@ class _Emission:
         return [self._number(index, word) for index, word in enumerate(self.plan.words)]
 
     def _row(self, row: Row) -> None:
-        circuit = self.circuit
-        inputs, carry = [self._bit(net) for net in row.inputs], self._bit(row.carry_in)
-        op = RowOp(inputs, carry, row.tables, row.direct, row.linked)
+        circuit, places = self.circuit, self.places
+        inputs = [places.get(net) or self._bit(net) for net in row.inputs]
+        op = RowOp(inputs, self._bit(row.carry_in), row.tables, row.direct, row.linked)
         value = circuit.put(op, circuit.name("row"))
         for net, place in row.gives():
             if net in self.last:
@@ -86,7 +88,7 @@ class _Emission:
         """Keep what rows have given and others still read for another cycle."""
         circuit, places = self.circuit, self.places
         nets = [net for net in places if self.last[net] > self.cycle]
-        self.cycle, self.places = self.cycle + 1, {}
+        self.cycle, self.places, self.given = self.cycle + 1, {}, {}
         short, long = (
             [net for net in nets if (net in self.apart) == is_long] for is_long in (0, 1)
         )
@@ -102,13 +104,15 @@ class _Emission:
 
     def _bit(self, net: int) -> Place:
         """Where a bit is now."""
-        circuit = self.circuit
-        if net in (FALSE_NET, TRUE_NET):
-            return circuit.constant(int(net == TRUE_NET), 1), 0
-        if net in self.inputs:
-            wire, place = self.inputs[net]
-            return circuit.at(wire, self.cycle).value, place
-        return self.places[net]
+        if net in self.places:
+            return self.places[net]
+        if net not in self.given:
+            if net in (FALSE_NET, TRUE_NET):
+                self.given[net] = self.circuit.constant(int(net == TRUE_NET), 1), 0
+            else:
+                wire, place = self.inputs[net]
+                self.given[net] = self.circuit.at(wire, self.cycle).value, place
+        return self.given[net]
 
     def _picked(self, bits: Sequence[Place], name: str | None = None) -> SSAValue:
         """Bits as one value, the lowest first."""
