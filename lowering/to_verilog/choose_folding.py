@@ -17,6 +17,7 @@ from .circuit.folding.forms import Folded, Serial, note_form, parsed_forms
 from .circuit.folding.layers import ProductOp, products, split_products
 from .circuit.folding.measuring import conversion_pass, measured
 from .circuit.folding.reaching import reached
+from .circuit.pacing import DEVICE
 
 FOLDING = "verilog.folding"
 """The attribute of a module with the forms that were chosen: a dictionary a layer."""
@@ -39,8 +40,8 @@ class ChooseFoldingPass(ModulePass):
         %y = ternary.matmul %x, %w {ternary.weight = "fc1.weight",
              verilog.form = {kind = "folded", pe = 8 : i64, simd = 16 : i64}} : …
 
-    Areas are by closed formulas: LUTs of six inputs, and a memory of 18 Kbit for 200 of them. With
-    `circuit` they only propose: the circuit is built, its interval and its area by
+    Areas are by closed formulas: LUTs, and a block of memory for as many as devices have for one.
+    With `circuit` they only propose: the circuit is built, its interval and its area by
     `to_verilog.estimate` are compared with the goal, and the choice is made again where they miss.
 
     Raises:
@@ -88,7 +89,7 @@ class ChooseFoldingPass(ModulePass):
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         function = entry_function(op, "forward")
         split_products(function)
-        foldable = products(function, self.input_bits)
+        foldable = products(function, self.input_bits, self._grade)
         cycles = None
         if self.target_fps is not None:
             cycles = int(self.clock * 1e6 / self.target_fps)
@@ -111,6 +112,11 @@ class ChooseFoldingPass(ModulePass):
         }
         op.attributes[FOLDING] = dictionary_of({k: v for k, v in entries.items() if v is not None})
 
+    @property
+    def _grade(self) -> str:
+        """Of the devices that circuits are for."""
+        return DEVICE if self.circuit is None else conversion_pass(self.circuit).device
+
     def _chosen(
         self, ctx: Context, module: ModuleOp, layers: Sequence[FoldableLayer], goal: Goal
     ) -> tuple[list[Choice], Measured | None]:
@@ -124,7 +130,7 @@ class ChooseFoldingPass(ModulePass):
         def build(choices: Sequence[Choice], *, sized: bool = goal.luts is not None) -> Measured:
             trial = module.clone()
             function = entry_function(trial, "forward")
-            self._note(products(function, self.input_bits), choices)
+            self._note(products(function, self.input_bits, self._grade), choices)
             # Of large circuits there is memory for one.
             latest[:] = [([*choices], trial)] if self.build else []
             return measured(ctx, trial, conversion, sized=sized)

@@ -26,8 +26,8 @@ from typing import NamedTuple
 from xdsl.dialects import comb
 from xdsl.ir import SSAValue
 
+from ..estimate.areas import Areas
 from . import ops
-from .areas import LUT_PER_PASSED_CARRY, LUT_PER_REGISTER
 from .arithmetic import add, scaled
 from .circuit import Circuit
 from .signals import Signal, Wire
@@ -49,7 +49,6 @@ class Plan:
     Attributes:
         count: the bits that it counts.
         cost: in look-up tables, those of all rows and the registers behind them.
-        luts: the look-up tables of all rows, as Yosys counts them for tables of six inputs.
         numbers: that the last row adds, one or two.
         counted: bits that are counted inside the row, in place of a second number.
         carry: 1 for a bit at the carry input, else 0.
@@ -57,7 +56,6 @@ class Plan:
 
     count: int
     cost: float
-    luts: int
     numbers: tuple[Plan, ...] = ()
     counted: int = 0
     carry: int = 0
@@ -69,26 +67,26 @@ class Plan:
 
 
 @cache
-def cheapest_plan(inputs: int, count: int, stages: int) -> Plan | None:
+def cheapest_plan(areas: Areas, count: int, stages: int) -> Plan | None:
     """The cheapest plan of rows on exactly so many levels (one bit takes none, or any).
 
     Args:
-        inputs: of a look-up table: six, or four.
+        areas: of the family.
         count: the bits, at least one.
         stages: the levels.
     """
     if stages < (count > 1):
         return None
     if count == 1:
-        return Plan(1, 0.0, 0, counted=1)
-    return min(_plans(inputs, count, stages), key=lambda plan: plan.cost, default=None)
+        return Plan(1, 0.0, counted=1)
+    return min(_plans(areas, count, stages), key=lambda plan: plan.cost, default=None)
 
 
-def _plans(inputs: int, count: int, stages: int) -> Iterator[Plan]:
-    is_large = inputs > COUNTED
+def _plans(areas: Areas, count: int, stages: int) -> Iterator[Plan]:
+    is_large = areas.is_large
     width = count.bit_length()
-    if count <= inputs:
-        yield Plan(count, width * (1 + LUT_PER_REGISTER), width, counted=count)
+    if count <= areas.family.inputs:
+        yield Plan(count, areas.kept(width, width), counted=count)
     for carry in (0, 1) if is_large else (0,):
         rest = count - carry
         ways = [((rest - counted,), counted) for counted in range(COUNTED + 1) if is_large]
@@ -96,35 +94,24 @@ def _plans(inputs: int, count: int, stages: int) -> Iterator[Plan]:
         for sizes, counted in ways:
             if max(sizes) == count or min(sizes) < (1 if is_large else 2):
                 continue
-            found = [cheapest_plan(inputs, size, stages - 1) for size in sizes]
+            found = [cheapest_plan(areas, size, stages - 1) for size in sizes]
             numbers = tuple(number for number in found if number is not None)
             if len(numbers) == len(sizes):
                 first, second = sizes if len(sizes) == 2 else (*sizes, counted)
-                luts = (min(sizes) if len(sizes) == 2 else counted).bit_length()
                 cost = sum(number.cost for number in numbers)
-                cost += _row_cost(inputs, first, second, count)
-                luts += sum(number.luts for number in numbers)
-                yield Plan(count, cost, luts, numbers, counted, carry)
+                cost += areas.row(first.bit_length(), second.bit_length(), width)
+                yield Plan(count, cost, numbers, counted, carry)
 
 
-def _stages(inputs: int, sizes: Sequence[int]) -> int:
+def _stages(areas: Areas, sizes: Sequence[int]) -> int:
     """The stages that are cheapest for all those numbers of bits: at most one more than needed."""
 
     def cost(stages: int) -> float:
-        plans = [cheapest_plan(inputs, size, stages) for size in sizes]
+        plans = [cheapest_plan(areas, size, stages) for size in sizes]
         return sum(inf if plan is None else plan.cost for plan in plans)
 
     least = next(stages for stages in count() if cost(stages) < inf)
     return min((least, least + 1), key=cost)
-
-
-def _row_cost(inputs: int, first: int, second: int, count: int) -> float:
-    """Of one row alone, with the registers behind it."""
-    narrow, wide = sorted((first.bit_length(), second.bit_length()))
-    if inputs <= COUNTED:
-        return count.bit_length()
-    passed = LUT_PER_PASSED_CARRY * (wide - narrow)
-    return narrow + passed + LUT_PER_REGISTER * count.bit_length()
 
 
 def _divisions(count: int) -> list[int]:
@@ -195,12 +182,12 @@ class ColumnSums:
         self, circuit: Circuit, columns: Sequence[list[Plane]], *, asked: bool = False
     ) -> None:
         self.circuit = circuit
-        self.inputs = circuit.pacing.lut_inputs
+        self.areas, self.inputs = circuit.pacing.areas, circuit.pacing.lut_inputs
         self.asked = asked
         self.columns = columns
         every = [plane for column in columns for plane in column]
         sizes = [len(plane.plus) + len(plane.minus) for plane in every]
-        self.stages = _stages(self.inputs, sizes)
+        self.stages = _stages(self.areas, sizes)
         while any(plan is None for plane in every for _, plan in self._plans(plane)):
             self.stages += 1
         sides = [side for plane in every for side in (plane.plus, plane.minus)]
@@ -208,23 +195,25 @@ class ColumnSums:
         self.row_cost = circuit.pacing.cost("add", max(sizes, default=1).bit_length())
 
     @property
-    def luts(self) -> int:
-        """About the look-up tables of all columns."""
-        luts = 0
+    def cost(self) -> float:
+        """About what all columns take, in look-up tables with registers."""
+        cost = 0.0
         for column in self.columns:
             for index, plane in enumerate(() if self._is_free(column) else column):
-                luts += sum(plan.luts for _, plan in self._plans(plane) if plan is not None)
+                cost += sum(plan.cost for _, plan in self._plans(plane) if plan is not None)
+                sizes = [len(side).bit_length() for side in (plane.plus, plane.minus)]
                 if plane.minus:
-                    luts += max(len(plane.plus), len(plane.minus)).bit_length()
+                    cost += self.areas.row(max(sizes), max(sizes), max(sizes) + 1)
                 if index:
-                    luts += (len(plane.plus) + len(plane.minus)).bit_length()
-        return luts
+                    width = sum(map(len, (plane.plus, plane.minus))).bit_length()
+                    cost += self.areas.row(width, width, width + 1)
+        return cost
 
     def _plans(self, plane: Plane) -> list[tuple[list[Bit], Plan | None]]:
         """What is counted, and how: two sides of a difference are ready one stage earlier."""
         stages = self.stages - bool(plane.minus)
         return [
-            (side.copy(), cheapest_plan(self.inputs, len(side), stages))
+            (side.copy(), cheapest_plan(self.areas, len(side), stages))
             for side in (plane.plus, plane.minus)
             if side
         ]
@@ -237,7 +226,7 @@ class ColumnSums:
         circuit, total = self.circuit, Signal.constant(0)
         for plane in column:
             if self._is_free(column):  # a part of the look-up tables that follow
-                table = Plan(len(plane.plus), 0, 0, counted=len(plane.plus))
+                table = Plan(len(plane.plus), 0.0, counted=len(plane.plus))
                 wire = self._number(table, plane.plus[:], self.stages, 0)
             else:
                 wire = self._difference(plane)

@@ -10,6 +10,7 @@ from functools import cached_property
 from math import log2
 
 from ....ir.errors import OptionError
+from ..estimate.areas import Areas, areas_of
 from ..estimate.families import Kind, delay, family_of
 
 DEVICE = "ultrascale+"
@@ -89,6 +90,11 @@ class Pacing:
             return _READY_STAGES
         last = self.after_spreading(_READERS)
         return max(1, int((self.limit - last) / (2 * self.cost("mux") + last)))
+
+    @cached_property
+    def areas(self) -> Areas:
+        """What parts take in the family."""
+        return areas_of(self.device)
 
     @cached_property
     def lut_inputs(self) -> int:

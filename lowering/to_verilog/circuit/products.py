@@ -19,7 +19,7 @@ from ....passes.adder_graph import InputRange, optimize_integers
 from ....passes.adder_graph.graph import AdderGraph, width_of
 from ....passes.adder_graph.integers import common_shifts, digit_planes
 from ....passes.adder_graph.retiming import calm_adders
-from .areas import LUT_PER_ADDER_BIT, LUT_PER_REGISTER
+from ..estimate.areas import Areas
 from .arithmetic import add, scaled
 from .bit_counts import ColumnSums, Plane, planes
 from .circuit import Circuit, Search
@@ -114,18 +114,18 @@ class _Form:
     """Another form of a product than shared adders.
 
     Attributes:
-        cost: what it takes, in look-up tables.
-        of_adders: what a bit of an adder takes, counted so.
+        cost: what it takes, in look-up tables with registers.
+        areas: of the family.
         sums: writes it into the circuit, and gives the columns.
     """
 
     cost: float
-    of_adders: float
+    areas: Areas
     sums: Callable[[], list[Signal]]
 
     def takes_less(self, bits: float) -> bool:
         """Whether it takes less than adders of so many bits."""
-        return self.cost < self.of_adders * bits
+        return self.cost < self.areas.adders(bits)
 
 
 def _other_form(
@@ -155,7 +155,8 @@ def _planned(
                 trits.append((plane * signal.sign).astype(np.int8))
     if not inputs or not is_worth_planning(np.stack(trits), inputs, exact=exact):
         return None
-    plan = _plan(np.stack(trits).tobytes(), len(columns[0]), tuple(inputs), exact)
+    areas = circuit.pacing.areas
+    plan = _plan(np.stack(trits).tobytes(), len(columns[0]), tuple(inputs), areas, exact)
     if plan is None or not circuit.pacing.has_rows(plan.readers):
         return None
     offsets = (np.array([signal.offset for signal in row]) @ matrix).tolist()
@@ -165,14 +166,16 @@ def _planned(
         totals = rows_of_plan(circuit, plan, wires)
         return [totals[place].plus(o) for place, o in zip(order, offsets, strict=True)]
 
-    return _Form(plan.cost, LUT_PER_ADDER_BIT + LUT_PER_REGISTER, sums)
+    return _Form(areas.kept(plan.sites, plan.registers), areas, sums)
 
 
 @lru_cache(maxsize=8)
-def _plan(trits: bytes, columns: int, inputs: tuple[Input, ...], exact: bool) -> HeapPlan | None:
+def _plan(
+    trits: bytes, columns: int, inputs: tuple[Input, ...], areas: Areas, exact: bool
+) -> HeapPlan | None:
     matrix = np.frombuffer(trits, np.int8).reshape(-1, columns)
     try:
-        return heap_plan(matrix, inputs, exact=exact)
+        return heap_plan(matrix, inputs, areas, exact=exact)
     except NoSumError:
         return None
 
@@ -206,7 +209,7 @@ def _column_sums(
                     totals[key] = sums.total(columns[key])
         return [totals[key].plus(offset) for key, offset in zip(keys, offsets, strict=True)]
 
-    return _Form(sums.luts, LUT_PER_ADDER_BIT, results)
+    return _Form(sums.cost, circuit.pacing.areas, results)
 
 
 def _range(row: Sequence[Signal]) -> InputRange:

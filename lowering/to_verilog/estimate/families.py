@@ -36,6 +36,11 @@ class Family:
         widest: the inputs that a function of gates has at most; larger ones are ROMs alone.
         least_adder: narrower adders become plain logic.
         carry_bits: bits in a carry cell.
+        adder_luts: look-up tables that a bit takes of shared adders with a register a level, as
+            measured with Yosys on products of 512 to 8,192 weights.
+        counted_luts: the same of a bit among those of which the sums are counted.
+        register_luts: what a register weighs where forms are compared, in look-up tables.
+        block_luts: look-up tables that devices have for each block memory, about.
         distributed_bits: of one look-up table as memory; 0 for none.
         synthesis: what Yosys runs; products with trits need no multipliers.
         constraints: the suffix of files of constraints.
@@ -82,6 +87,10 @@ class Family:
     widest: int
     least_adder: int
     carry_bits: int
+    adder_luts: float
+    counted_luts: float
+    register_luts: float
+    block_luts: int
     distributed_bits: int
     synthesis: str
     constraints: str

@@ -9,6 +9,7 @@ from collections.abc import Sequence
 
 from ..circuit.memories import Memory, Style
 from ..circuit.rom_tables import AddressBit, Choice, Part, Table, parts_in, rom_parts
+from .areas import memory_tables
 from .families import Family, block_memories
 from .netlist import FALSE, TRUE, Block, Netlist
 
@@ -199,12 +200,3 @@ class Storage:
     def _whole(self, inputs: Bits, outputs: Bits, *, memories: int = 0, luts: int = 0) -> None:
         nodes = [bit >> 1 for bit in outputs]
         self.netlist.blocks.append(Block(inputs, nodes, self.netlist.group, memories, luts))
-
-
-def memory_tables(depth: int, width: int, family: Family) -> int:
-    """How many look-up tables a distributed memory takes."""
-    if family.distributed_bits == 16:
-        # Four bits of 16 words in four look-up tables, and two more for the port that writes.
-        return -(-depth // 16) * -(-width // 4) * 6
-    tables, bits = (8, 7) if family.name == "ultrascale+" else (4, 3)
-    return -(-depth // 64) * -(-width // (bits if depth > 32 else 2 * bits)) * tables

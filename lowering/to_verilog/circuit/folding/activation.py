@@ -38,7 +38,7 @@ def applied(
     for column, wire in enumerate(sums):
         with body.circuit.element(column):
             if isinstance(function, Staircase):
-                known = chosen_division(folded)
+                known = chosen_division(body.circuit.pacing.areas, folded)
                 if known is None:
                     count = _searched(body, folded, wire, group, column)
                 else:

@@ -12,7 +12,8 @@ from dataclasses import dataclass, field
 from functools import cached_property
 
 from .....ir.errors import OptionError
-from .costs import Cost, folded_cost, serial_cost, unrolled_cost
+from ...estimate.areas import Areas, Cost
+from .costs import folded_cost, serial_cost, unrolled_cost
 from .digit_serial import serial_cycles, serial_width
 from .forms import Folded, Form, Serial, Unrolled
 from .product import FoldedProduct, Folding, Product
@@ -44,12 +45,14 @@ class FoldableLayer:
         name: of the layer.
         product: with its function.
         beats: of a frame.
+        areas: of the family that it is for.
         foldable: whether it may take a form other than unrolled.
     """
 
     name: str
     product: Product
     beats: int
+    areas: Areas
     foldable: bool = True
 
     def choice(self, form: Form) -> Choice:
@@ -63,14 +66,14 @@ class FoldableLayer:
         try:
             match form:
                 case Unrolled():
-                    return Choice(form, self.beats, unrolled_cost(self.product))
+                    return Choice(form, self.beats, unrolled_cost(self.areas, self.product))
                 case Serial(digit):
                     cycles = serial_cycles(self.product, digit)
-                    cost = serial_cost(self.product, digit, cycles)
+                    cost = serial_cost(self.areas, self.product, digit, cycles)
                     return Choice(form, self.beats * cycles, cost)
                 case Folded(folding):
                     folded = FoldedProduct(self.product, folding)
-                    return Choice(form, self.beats * folded.cycles, folded_cost(folded))
+                    return Choice(form, self.beats * folded.cycles, folded_cost(self.areas, folded))
         except OptionError as error:
             raise OptionError(f"layer '{self.name}': {error}") from None
 

@@ -18,7 +18,6 @@ from .....dialects.fabric import BitsOp, RowOp
 from .....dialects.shapes import bit_width
 from .....passes.adder_graph.graph import width_of
 from .. import ops
-from ..areas import rom_style
 from ..circuit import Circuit
 from ..memories import Memory
 from ..pacing import Pacing
@@ -195,7 +194,8 @@ class SteppedBody(StageBody):
         """The word of an address, a step later; equal words that stay need no memory."""
         if len(set(words)) == 1 and not self._loadable:
             return self.constant(words[0], width)
-        style = rom_style(len(words), width)
+        rom = self.circuit.pacing.areas.rom(len(words), width)
+        style = "block" if rom.blocks else "distributed"
         read = [self.enable, address]
         if self._loadable:
             own = name.removeprefix(f"{self.name}_")

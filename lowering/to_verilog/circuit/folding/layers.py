@@ -14,6 +14,7 @@ from xdsl.dialects.builtin import DictionaryAttr, StringAttr
 from xdsl.dialects.func import FuncOp
 from xdsl.ir import BlockArgument, Operation, SSAValue
 
+from .....dialects import tensor
 from .....dialects.inference import tensor_type
 from .....dialects.shapes import is_float
 from .....dialects.traits import MovesElements, has
@@ -28,7 +29,9 @@ from .....passes.adder_graph.optimize_adder_graph import Product as MatrixOp
 from .....passes.analysis.compile_time import literal_value
 from .....passes.analysis.layers import input_of, weight_of
 from .....passes.quantize_activations.expose_integers import QUANTIZED
+from ...estimate.areas import Areas, areas_of
 from ..evaluation import layer_identifier
+from ..pacing import DEVICE
 from ..ports import quantized_range
 from ..stages.products import ConvOp, convolution_matrix, convolution_places
 from .channel_functions import Staircase, channel_function, following
@@ -52,11 +55,13 @@ def _is_known(op: ProductOp) -> bool:
 
 
 def products(
-    function: FuncOp, input_bits: int | None = None
+    function: FuncOp, input_bits: int | None = None, grade: str = DEVICE
 ) -> list[tuple[ProductOp, FoldableLayer]]:
     """The products of integers with known weights, in order; a name each.
 
-    `input_bits` as for `nominal_bounds`.
+    Args:
+        input_bits: as for `nominal_bounds`.
+        grade: of the devices that they are for.
     """
     layers: list[tuple[ProductOp, FoldableLayer]] = []
     counts: Counter[str] = Counter()
@@ -66,7 +71,7 @@ def products(
             counts[name] += 1
             if counts[name] > 1:
                 name += f"_{counts[name]}"
-            layers.append((op, _layer(op, name, input_bits)))
+            layers.append((op, _layer(op, name, input_bits, areas_of(grade))))
     return layers
 
 
@@ -76,11 +81,11 @@ def _name(op: ProductOp) -> str:
     return layer_identifier(text)
 
 
-def _layer(op: ProductOp, name: str, input_bits: int | None) -> FoldableLayer:
+def _layer(op: ProductOp, name: str, input_bits: int | None, areas: Areas) -> FoldableLayer:
     shape = tensor_type(op.results[0]).get_shape()
     beats = prod(shape[2:]) if isinstance(op, ConvOp) else 1
     product, _ = product_of(op, nominal_bounds(op, input_bits))
-    return FoldableLayer(name, product, beats, can_fold(op))
+    return FoldableLayer(name, product, beats, areas, can_fold(op))
 
 
 def can_fold(op: ProductOp) -> bool:
@@ -119,8 +124,11 @@ def nominal_bounds(op: ProductOp, input_bits: int | None = None) -> tuple[Bounds
 
 def _argument_range(value: SSAValue, input_bits: int | None) -> InputRange | None:
     """What the program's input holds whose elements `value` has; `None` for any other value."""
-    while has(owner := value.owner, MovesElements) and len(owner.operands) == 1:
-        (value,) = owner.operands
+    while isinstance(op := value.owner, Operation) and len(op.operands) == 1:
+        widens = isinstance(op, tensor.ConvertOp) and not is_float(tensor_type(op.operand))
+        if not (has(op, MovesElements) or widens):
+            return None
+        (value,) = op.operands
     function = value.owner.parent_op() if isinstance(value, BlockArgument) else None
     if not isinstance(function, FuncOp):
         return None

@@ -11,9 +11,9 @@ from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp
 
 from .....ir.pipeline import parse_pipeline
+from ...estimate.areas import Cost, areas_of
 from ...estimate.estimate import estimate
 from .. import ConvertTernaryToHwPass
-from ..areas import Cost
 from ..interface import noted_interface
 from .choice import Measured
 
@@ -50,5 +50,6 @@ def measured(
     if not sized:
         return Measured(interface.interval)
     total = estimate(module, conversion.device, interface.name).total
-    cost = Cost(total.luts, total.flip_flops, total.block_memories)
-    return Measured(interface.interval, cost)
+    cost = Cost(total.luts, total.flip_flops)
+    blocks = areas_of(conversion.device).in_blocks(total.block_memories)
+    return Measured(interface.interval, cost + blocks)

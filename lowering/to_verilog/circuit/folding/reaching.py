@@ -13,7 +13,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from .....ir.errors import OptionError
-from ..areas import Cost
+from ...estimate.areas import Cost
 from .choice import Choice, FoldableLayer, Goal, Measured, area_of
 from .forms import Form, Unrolled
 

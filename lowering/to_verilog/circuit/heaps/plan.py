@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from .....dialects.fabric import INPUTS
 from .....passes.adder_graph.graph import product_bounds, width_of
 from .....passes.adder_graph.retiming import Step, calm_cycles
-from ..areas import LUT_PER_REGISTER
+from ...estimate.areas import Areas
 from .rows import FALSE_NET, Nets, Row
 from .search import NoSumError, Problem, Way, ways
 from .sharing import Heights, Sharing, shared_rows
@@ -29,7 +29,7 @@ TRIES = 96
 _BITS_OF_TRIES = 800_000
 """Bits that are summed in all ways together, about; three ways at least."""
 
-FEWEST_BITS, MOST_BITS = 1_500, 150_000
+FEWEST_BITS, MOST_BITS = 500, 150_000
 """Bits of all outputs that are planned: with fewer there is little to save, and a circuit of plain
 arithmetic is what people read; with more it would take minutes."""
 
@@ -117,11 +117,6 @@ class HeapPlan:
         counts = Counter(net for _, row in self.rows for net in row.reads())
         return max(counts.values(), default=1)
 
-    @property
-    def cost(self) -> float:
-        """In look-up tables, with the registers."""
-        return self.sites + LUT_PER_REGISTER * self.registers
-
     @cached_property
     def registers(self) -> int:
         """The flip-flops, with a register behind each level."""
@@ -143,6 +138,7 @@ def is_worth_planning(matrix: NDArray[np.int8], inputs: Sequence[Input], *, exac
 def heap_plan(
     matrix: NDArray[np.int8],
     inputs: Sequence[Input],
+    areas: Areas,
     *,
     exact: bool = True,
     tries: int | None = None,
@@ -152,6 +148,7 @@ def heap_plan(
     Args:
         matrix: [K, N] of trits.
         inputs: what each of the K numbers is.
+        areas: of the family, by which sums are compared.
         exact: whether an output is wanted as it is; else it is a number without a sign and an
             offset.
         tries: ways to sum each output; by default as many as there is time for.
@@ -162,7 +159,7 @@ def heap_plan(
     if tries is None:
         bits = int((np.array([given.width for given in inputs]) @ (matrix != 0)).sum())
         tries = min(TRIES, max(3, _BITS_OF_TRIES // max(bits, 1)))
-    return _Planner(matrix, inputs, exact, tries).plan()
+    return _Planner(matrix, inputs, areas, exact, tries).plan()
 
 
 @dataclass(frozen=True)
@@ -186,10 +183,11 @@ class _Planner:
         self,
         matrix: NDArray[np.int8],
         inputs: Sequence[Input],
+        areas: Areas,
         exact: bool,
         tries: int,
     ) -> None:
-        self.inputs, self.exact, self.tries = inputs, exact, tries
+        self.inputs, self.areas, self.exact, self.tries = inputs, areas, exact, tries
         self.matrix = matrix
         low, high = (
             np.array(ends, np.int64) << [given.shift for given in inputs]
@@ -229,7 +227,7 @@ class _Planner:
             raise NoSumError
         least = self._flattened(problems, options)
         widths = [task.width for task in tasks]
-        choices = [_ending(least + more, options, widths) for more in range(_MORE_LEVELS)]
+        choices = [self._ending(least + more, options, widths) for more in range(_MORE_LEVELS)]
         _, _, chosen = min(choices, key=lambda choice: choice[:2])
         return self._placed(tasks, chosen)
 
@@ -244,6 +242,17 @@ class _Planner:
             for output, found in zip(slow, more, strict=True):
                 options[output] += found
         return max(min(option.level for option in sums) for sums in options)
+
+    def _ending(
+        self, end: int, options: Sequence[Sequence[Way]], widths: Sequence[int]
+    ) -> tuple[float, int, list[Way]]:
+        """About what the cheapest sums of at most so many levels cost, the levels, and the sums."""
+        chosen = [min((o for o in found if o.level <= end), key=self._cost) for found in options]
+        waiting = sum((end - way.level) * width for way, width in zip(chosen, widths, strict=True))
+        return sum(map(self._cost, chosen)) + self.areas.kept(0, waiting), end, chosen
+
+    def _cost(self, way: Way) -> float:
+        return self.areas.kept(way.sites, way.waiting)
 
     def _placed(self, tasks: Sequence[_Task], chosen: Sequence[Way]) -> HeapPlan:
         """The plan with these ways."""
@@ -295,19 +304,6 @@ class _Planner:
             for literal in bits if weight < task.width else ():
                 counts[1 - (literal & 1), levels[literal >> 1], weight] += 1
         return Problem(counts[0], counts[1], task.constant, task.width)
-
-
-def _ending(
-    end: int, options: Sequence[Sequence[Way]], widths: Sequence[int]
-) -> tuple[float, int, list[Way]]:
-    """About what the cheapest sums of at most so many levels cost, the levels, and the sums."""
-    chosen = [min((o for o in found if o.level <= end), key=_cost) for found in options]
-    waiting = sum((end - way.level) * width for way, width in zip(chosen, widths, strict=True))
-    return sum(map(_cost, chosen)) + LUT_PER_REGISTER * waiting, end, chosen
-
-
-def _cost(way: Way) -> float:
-    return way.sites + LUT_PER_REGISTER * way.waiting
 
 
 def _heap_of(given: Input, nets: Sequence[int]) -> tuple[Heap, int]:

@@ -20,6 +20,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from ...estimate.areas import SITES_OF_A_BIT
 from .rows import Nets, Row
 from .summing import Heap, paired, squeezed
 from .triples import ones, packed
@@ -29,9 +30,6 @@ Heights = tuple[int, ...]
 
 Terms = tuple[tuple[int, int], ...]
 """Sources, each with its sign."""
-
-SITES_OF_A_BIT = 0.5
-"""What a bit costs where it is summed."""
 
 _POWER = 0.6
 """How much a group of many terms in many outputs has to save more than a small one: it stands in

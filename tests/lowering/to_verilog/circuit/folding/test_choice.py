@@ -19,6 +19,8 @@ from triton_dsl.lowering.to_verilog.circuit.folding.forms import (
 )
 from triton_dsl.lowering.to_verilog.circuit.folding.product import FoldedProduct, Folding, Product
 from triton_dsl.lowering.to_verilog.circuit.folding.reaching import reached
+from triton_dsl.lowering.to_verilog.circuit.pacing import DEVICE
+from triton_dsl.lowering.to_verilog.estimate.areas import areas_of
 
 
 def layer(
@@ -31,7 +33,8 @@ def layer(
     function = Staircase(0, (1,) * n, rows) if steps else Bounded((0,) * n)
     places = np.arange(k * groups).reshape(groups, k)
     inputs = ((0, (1 << bits) - 1),) * (k * groups)
-    return FoldableLayer(name, Product(matrix, inputs, function, places), beats)
+    product = Product(matrix, inputs, function, places)
+    return FoldableLayer(name, product, beats, areas_of(DEVICE))
 
 
 LAYERS = st.builds(
@@ -47,7 +50,8 @@ LAYERS = st.builds(
 )
 NETWORKS = st.lists(LAYERS, min_size=1, max_size=3).map(
     lambda found: [
-        FoldableLayer(f"fc{i}", each.product, each.beats) for i, each in enumerate(found, 1)
+        FoldableLayer(f"fc{i}", each.product, each.beats, each.areas)
+        for i, each in enumerate(found, 1)
     ]
 )
 

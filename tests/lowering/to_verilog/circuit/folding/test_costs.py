@@ -14,7 +14,9 @@ from triton_dsl.lowering.to_verilog.circuit.folding.costs import (
 from triton_dsl.lowering.to_verilog.circuit.folding.digit_serial import SerialProduct, serial_stage
 from triton_dsl.lowering.to_verilog.circuit.folding.folded_stage import folded_stage
 from triton_dsl.lowering.to_verilog.circuit.folding.product import FoldedProduct, Folding, Product
+from triton_dsl.lowering.to_verilog.circuit.pacing import DEVICE
 from triton_dsl.lowering.to_verilog.circuit.stages.stage import Stage
+from triton_dsl.lowering.to_verilog.estimate.areas import areas_of
 from triton_dsl.lowering.to_verilog.estimate.estimate import Resources, estimate
 from triton_dsl.passes.adder_graph import InputRange, optimize_matrix
 
@@ -53,7 +55,7 @@ def test_a_folded_product_takes_what_the_formula_says(
     k: int, n: int, bits: int, steps: int, pe: int, simd: int
 ) -> None:
     folded = FoldedProduct(product(k, n, bits, steps), Folding(pe, simd))
-    cost = folded_cost(folded)
+    cost = folded_cost(areas_of(DEVICE), folded)
     found = size(folded_stage("dut", "test", folded))
     assert cost.luts == pytest.approx(found.luts, rel=0.25)
     assert cost.flip_flops == pytest.approx(found.flip_flops, rel=0.25)
@@ -64,7 +66,7 @@ def test_a_digit_serial_product_takes_what_the_formula_says(digit: int, steps: i
     own = product(64, 32, 4, steps)
     graph = optimize_matrix(own.matrix, cost="adders", time_budget=0.01)
     serial = SerialProduct(own, graph, digit)
-    cost = serial_cost(own, digit, serial.cycles)
+    cost = serial_cost(areas_of(DEVICE), own, digit, serial.cycles)
     found = size(serial_stage("dut", "test", serial))
     assert cost.luts == pytest.approx(found.luts, rel=0.3)
     assert cost.flip_flops == pytest.approx(found.flip_flops, rel=0.3)

@@ -14,6 +14,7 @@ from triton_dsl.lowering.to_verilog.circuit.folding.costs import chosen_division
 from triton_dsl.lowering.to_verilog.circuit.folding.folded_stage import folded_stage
 from triton_dsl.lowering.to_verilog.circuit.folding.product import FoldedProduct, Folding, Product
 from triton_dsl.lowering.to_verilog.circuit.pacing import Pacing
+from triton_dsl.lowering.to_verilog.estimate.areas import areas_of
 from triton_dsl.passes.requantize.division import division
 
 from .stage_bench import run_stage
@@ -92,11 +93,12 @@ def test_a_circuit_divides(
 
 
 def test_many_steps_for_many_columns_are_divided() -> None:
+    areas = areas_of("ultrascale+")
     rows = tuple(tuple(rising(255 / 30_000, 0.0, 32_000, 255)) for _ in range(32))
     product = Product(np.full((1, 32), 125), ((0, 255),), Staircase(0, (1,) * 32, rows))
     few = Product(np.full((1, 32), 125), ((0, 255),), Staircase(0, (1,) * 32, ((5, 9),) * 32))
-    assert chosen_division(FoldedProduct(product, Folding(1, 1))) is not None
-    assert chosen_division(FoldedProduct(few, Folding(1, 1))) is None
+    assert chosen_division(areas, FoldedProduct(product, Folding(1, 1))) is not None
+    assert chosen_division(areas, FoldedProduct(few, Folding(1, 1))) is None
 
 
 @pytest.mark.parametrize("steps", [1, 7])

@@ -11,9 +11,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from triton_dsl.ir.errors import OptionError
-from triton_dsl.lowering.to_verilog.circuit.areas import Cost
 from triton_dsl.lowering.to_verilog.circuit.folding.choice import Choice, Goal, Measured, area_of
 from triton_dsl.lowering.to_verilog.circuit.folding.reaching import Build, reached
+from triton_dsl.lowering.to_verilog.estimate.areas import Cost
 
 from .test_choice import chosen, layer
 

@@ -12,6 +12,9 @@ from triton_dsl.dialects.fabric import row_values
 from triton_dsl.lowering.to_verilog.circuit.heaps.plan import HeapPlan, Input, Word, heap_plan
 from triton_dsl.lowering.to_verilog.circuit.heaps.rows import FALSE_NET, TRUE_NET
 from triton_dsl.lowering.to_verilog.circuit.heaps.sharing import Sharing
+from triton_dsl.lowering.to_verilog.estimate.areas import areas_of
+
+AREAS = areas_of("ultrascale+")
 
 
 def inputs_of(rng: np.random.Generator, count: int) -> list[Input]:
@@ -61,7 +64,7 @@ def test_every_plan_is_the_product(
     rng = np.random.default_rng(seed)
     matrix = rng.choice([-1, 0, 1], (rows, columns), p=[(1 - zeros) / 2, zeros, (1 - zeros) / 2])
     inputs = inputs_of(rng, rows)
-    plan = heap_plan(matrix.astype(np.int8), inputs, exact=exact, tries=4)
+    plan = heap_plan(matrix.astype(np.int8), inputs, AREAS, exact=exact, tries=4)
     scales = np.array([1 << each.shift for each in inputs])
     drawn = [[int(rng.integers(i.low, i.high + 1)) for i in inputs] for _ in range(8)]
     for numbers in [*drawn, *extremes(matrix, inputs)]:
@@ -78,7 +81,7 @@ def test_every_plan_is_the_product(
 def test_single_bits_with_any_signs(rows: int, columns: int, seed: int) -> None:
     rng = np.random.default_rng(seed)
     matrix = rng.integers(-1, 2, (rows, columns)).astype(np.int8)
-    plan = heap_plan(matrix, [Input(0, 1)] * rows, tries=4)
+    plan = heap_plan(matrix, [Input(0, 1)] * rows, AREAS, tries=4)
     for numbers in rng.integers(0, 2, (20, rows)).tolist():
         assert computed(plan, numbers) == (np.array(numbers) @ matrix.astype(int)).tolist()
 
@@ -104,7 +107,7 @@ def test_a_matrix_of_64_by_64(
     matrix = np.random.default_rng(7).integers(-2, 2, (64, 64)) // 2 * 2 + 1
     matrix[np.random.default_rng(8).random((64, 64)) < 0.5] = 0
     ends = (-8, 7) if bits == 4 else (0, 1)
-    plan = heap_plan(matrix.astype(np.int8), [Input(*ends)] * 64)
+    plan = heap_plan(matrix.astype(np.int8), [Input(*ends)] * 64, AREAS)
     assert levels_hold(plan)
     assert plan.sites <= most_sites
     assert plan.registers <= most_registers
@@ -115,7 +118,7 @@ def test_a_matrix_of_64_by_64(
 
 def test_the_same_matrix_gives_the_same_plan() -> None:
     matrix = np.random.default_rng(1).integers(-1, 2, (20, 9)).astype(np.int8)
-    first, second = (heap_plan(matrix, [Input(-4, 3)] * 20) for _ in range(2))
+    first, second = (heap_plan(matrix, [Input(-4, 3)] * 20, AREAS) for _ in range(2))
     assert first == second
 
 
