@@ -26,7 +26,6 @@ from xdsl.ir import Attribute
 from xdsl.utils.exceptions import VerifyException
 
 from ..ir.arrays import Array
-from .shapes import bit_width
 from .ternary.types import TritType
 
 _FLOATS: dict[type[Attribute], str] = {
@@ -51,12 +50,12 @@ def numpy_dtype(element: Attribute) -> np.dtype[Any]:
     name = _FLOATS.get(type(element))
     if name is not None:
         return np.dtype(name)
-    width = bit_width(element)
-    if width is not None:
+    if type(element) is IntegerType:
+        width = element.width.data
         if width == 1:
             return np.dtype(np.bool_)
         if width in (8, 16, 32, 64):
-            unsigned = element == IntegerType(width, Signedness.UNSIGNED)
+            unsigned = element.signedness.data is Signedness.UNSIGNED
             return np.dtype(f"{'u' if unsigned else ''}int{width}")
     raise VerifyException(f"tensors of {element} are not supported")
 

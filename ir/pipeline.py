@@ -10,6 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import MISSING, dataclass, fields
+from functools import lru_cache
 from types import NoneType, UnionType
 from typing import Any, Literal, NoReturn, TypeAlias, Union, get_args, get_origin, get_type_hints
 
@@ -76,18 +77,27 @@ def split_pipeline(text: str) -> tuple[PassText, ...]:
 
 
 def build_pass(pass_class: type[ModulePass], element: PassText) -> ModulePass:
-    """An instance of `pass_class` with the written options.
+    """An instance of `pass_class` with the written options; passes do not change, so it is kept.
 
     Raises:
         OptionError: no such option, a missing one, or a value of the wrong type.
     """
-    name = element.name
+    return _built(pass_class, element.name, tuple(element.options.items()), element.arguments)
+
+
+@lru_cache(maxsize=1024)
+def _built(
+    pass_class: type[ModulePass],
+    name: str,
+    options: tuple[tuple[str, tuple[Word, ...]], ...],
+    arguments: str | None,
+) -> ModulePass:
     try:
-        if element.arguments is not None:
-            return pass_class.from_pass_spec(parse_spec(f"{name}[{element.arguments}]"))
+        if arguments is not None:
+            return pass_class.from_pass_spec(parse_spec(f"{name}[{arguments}]"))
         types = option_types(pass_class)
         parameters: dict[str, tuple[ParameterType, ...]] = {}
-        for key, words in element.options.items():
+        for key, words in options:
             field = key.replace("-", "_")
             if field not in types:
                 shown = [option.replace("_", "-") for option in types]

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cache
 from typing import Any, cast
 
 import numpy as np
@@ -88,17 +89,20 @@ class DecomposePass(ModulePass):
                 open_ += decompose_op(current)
 
 
-def decomposition(takes: Callable[[type[Operation], Attribute], bool]) -> str:
+@cache
+def decomposition(takes: Callable[..., bool], *version: int) -> str:
     """The pass with its options for a target.
 
     Args:
-        takes: whether it has the op for elements of a type.
+        takes: whether it has the op for elements of a type, both of which it is given; a function
+            that stands in a file, as what it says is kept.
+        version: what else it is given.
     """
     legal: list[str] = []
     for kind in DECOMPOSED:
         of_floats = issubclass(kind, tensor.FloatUnaryOp | tensor.PredicateOp)
         elements = FLOATS if of_floats else (*FLOATS, *INTEGERS)
-        own = [element for element in elements if takes(kind, element)]
+        own = [element for element in elements if takes(kind, element, *version)]
         whole = len(own) == len(elements)
         legal += [kind.name] if whole else [f"{kind.name}:{element}" for element in own]
     return f"decompose{{legal={','.join(sorted(legal))}}}" if legal else "decompose"

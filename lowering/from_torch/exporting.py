@@ -365,9 +365,7 @@ def _learns(node: Node) -> bool:
 def _decomposed(
     program: ExportedProgram, has_rule: HasRule, keep: Collection[str]
 ) -> ExportedProgram:
-    known = cast(
-        "Mapping[OperatorBase, Callable[..., object]]", torch.export.default_decompositions()
-    )
+    known: Mapping[OperatorBase, Callable[..., object]] = {}
     for turn in range(_DECOMPOSITIONS):
         missing = {
             cast("OperatorBase", node.target)
@@ -375,6 +373,10 @@ def _decomposed(
             if not has_rule(node) and operator_name(node) not in keep
             and not cast("FunctionSchema", schema_of(node)).is_mutable
         }  # fmt: skip
+        if missing and not known:  # which takes long to look for them all
+            known = cast(
+                "Mapping[Any, Callable[..., object]]", torch.export.default_decompositions()
+            )
         table = {target: known[target] for target in missing if target in known}
         if turn and not table:
             break

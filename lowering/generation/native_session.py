@@ -1,7 +1,7 @@
 """A session on native code: one block is compiled, and run with the weights of every layer.
 
 Matrices of trits are packed once, in the layout of the kernels; caches grow in place. Prompts go
-through programs for `_COUNTS` tokens, whose last part may be filled with tokens that are
+through programs for `COUNTS` tokens, whose last part may be filled with tokens that are
 overwritten: attention is causal, so that they change nothing before them. Not here: compiling
 (`native_code`).
 """
@@ -27,7 +27,7 @@ from ..from_checkpoint.checkpoint import Checkpoint
 from ..from_checkpoint.program import block_texts
 from .native_code import Step, native_code
 
-_COUNTS = {32: 27, 8: 6, 1: 1}
+COUNTS = {32: 27, 8: 6, 1: 1}
 """Tokens that programs are made for, and how many at least are told quickest by filling one up."""
 
 _Layer = Mapping[int, Sequence[Step]]
@@ -51,7 +51,7 @@ class NativeSession(Session):
         block = decoder.block
         sizes = decoder.heads, decoder.groups, decoder.head_dim
         heads = Heads(*sizes, block["scale"], block["softcap"])
-        texts = [text for count in _COUNTS for text in block_texts(decoder, count)]
+        texts = [text for count in COUNTS for text in block_texts(decoder, count)]
         recipe, parts, attention, rows = native_code(
             target, texts, heads, head.kind, together=threads > 1
         )
@@ -61,7 +61,7 @@ class NativeSession(Session):
             weights = {f"block.{name}": value for name, value in block}
             held = dict[str, Array]()
             steps = [part.step(weights, held, arena, threads) for part in parts]
-            self._layers.append({n: steps[2 * i : 2 * i + 2] for i, n in enumerate(_COUNTS)})
+            self._layers.append({n: steps[2 * i : 2 * i + 2] for i, n in enumerate(COUNTS)})
             del weights
             trim_heap()
         self._attention = Attention(Library(attention), heads, threads)
@@ -77,7 +77,7 @@ class NativeSession(Session):
     def _told(self, tokens: Array, count: int) -> Array:
         last, start = deque[Array](maxlen=count), self.length
         while len(tokens):
-            size = next(size for size, least in _COUNTS.items() if len(tokens) >= least)
+            size = next(size for size, least in COUNTS.items() if len(tokens) >= least)
             told, tokens = tokens[:size], tokens[size:]
             last.extend(self._layered(told, start, size)[0, : len(told)])
             start += len(told)

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import ClassVar, Literal
 
 from xdsl.dialects.builtin import ModuleOp
+from xdsl.ir import Attribute, Operation
 
 from ...dialects.tensor.ordering import CumulativeOp
 from ...ir.errors import OptionError
@@ -182,6 +183,11 @@ def native_stages(options: str, spikes: str = "event", keep: str = "ternary") ->
     )
 
 
+def _takes_and_adds_up(kind: type[Operation], element: Attribute) -> bool:
+    """Running sums stay until it is known which the loop over the steps keeps."""
+    return issubclass(kind, CumulativeOp) or takes(kind, element)
+
+
 def loop_stages(
     spikes: str,
     keep: str,
@@ -208,8 +214,7 @@ def loop_stages(
     whole = parts = decomposition(takes)
     first = ""
     if fused:
-        # Running sums stay until it is known which the loop keeps.
-        whole = decomposition(lambda op, type: issubclass(op, CumulativeOp) or takes(op, type))
+        whole = decomposition(_takes_and_adds_up)
         first = f"fuse-steps,{parts},canonicalize,cse,dce,"
     return (
         Stage("decompose", whole),

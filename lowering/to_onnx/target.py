@@ -124,7 +124,7 @@ class OnnxTarget(Target):
 
     def stages(self, options: OnnxOptions) -> Sequence[Stage]:
         """Decompose, simplify, compute what is constant, fuse what follows a ternary product."""
-        legal = decomposition(lambda kind, element: takes(kind, element, options.opset))
+        legal = decomposition(takes, options.opset)
         # Neurons last, so that nothing of their arithmetic is fused.
         loops = "convert-spike-to-tensor{neurons=loop resets=product}"
         end = f"{loops},{legal},fold-constants{{keep-packed=true}},canonicalize,cse,dce"

@@ -9,6 +9,7 @@ from typing import ClassVar, Literal
 
 import numpy as np
 from xdsl.dialects.builtin import ModuleOp
+from xdsl.ir import Attribute, Operation
 
 from ...dialects.parameters import parameter_value, parameters, store_of
 from ...ir.arrays import Array
@@ -26,6 +27,10 @@ EMBED_LIMIT = 64 * 1024
 
 SPIKING = "lower-network,inline-spike-layers,lower-recurrent,convert-spike-to-tensor{spikes=floats}"
 """Passes after which neurons, loops and random spikes are left of spiking programs."""
+
+
+def _takes(kind: type[Operation], element: Attribute) -> bool:
+    return kind in RULES
 
 
 @dataclass(frozen=True)
@@ -57,7 +62,7 @@ class PyTorchTarget(Target[PyTorchOptions]):
     def stages(self, options: PyTorchOptions) -> Sequence[Stage]:
         """Decompose, take trains apart, and simplify; with `optimize` also fold and fuse."""
         first = (
-            Stage("decompose", decomposition(lambda kind, _: kind in RULES)),
+            Stage("decompose", decomposition(_takes)),
             Stage("spiking", SPIKING),
             Stage("simplify", "canonicalize,cse,dce"),
         )

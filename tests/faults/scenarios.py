@@ -21,6 +21,7 @@ from dataclasses import dataclass
 from importlib import import_module
 from importlib.util import find_spec
 from pathlib import Path
+from random import random
 from typing import Any
 
 import numpy as np
@@ -29,8 +30,8 @@ from triton_dsl.ir.errors import TritonError
 
 MEMORY = 4
 KINDS = {"fail": 1, "half": 2, "kill": 3}
-ALLOCATIONS = tuple(dict.fromkeys(int(1.06**step) for step in range(160)))
-"""Which of Python's allocations fail: the first ones all, later ones ever fewer."""
+ALLOCATIONS = tuple(dict.fromkeys(int(1.15 ** (step + random())) for step in range(66)))
+"""Which of Python's allocations fail: the first ones, later ones ever fewer, others in each run."""
 DONE, REFUSED, DEFECT = 0, 3, 4
 """How a process ends: it says that all is written, that it is not, or something unexpected."""
 

@@ -24,6 +24,7 @@ CASES = [
 ]
 
 
+@pytest.mark.usefixtures("few_counts")
 @pytest.mark.parametrize(("kind", "engine"), CASES)
 def test_tokens_are_those_of_transformers(kind: str, engine: str, tmp_path: Path) -> None:
     session = open_session(write_folder(kind, tmp_path), engine)
@@ -71,6 +72,7 @@ def test_all_kinds_are_tried() -> None:
     assert {getattr(case, "values", case)[0] for case in CASES} <= set(KINDS)
 
 
+@pytest.mark.usefixtures("few_counts")
 @pytest.mark.parametrize("engine", ["native", "interpreter"])
 def test_sessions_forget_and_multiply(engine: str, tmp_path: Path) -> None:
     session = open_session(write_folder("bitnet-packed", tmp_path), engine)
@@ -94,6 +96,7 @@ def test_sessions_forget_and_multiply(engine: str, tmp_path: Path) -> None:
         other.rewind(10)
 
 
+@pytest.mark.usefixtures("few_counts")
 def test_native_code_is_kept_and_its_options_are_checked(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -117,11 +120,14 @@ def test_another_compiler_is_not_asked(tmp_path: Path, monkeypatch: pytest.Monke
         open_session(write_folder("bitnet-packed", tmp_path), "native")
 
 
+@pytest.mark.usefixtures("few_counts")
 def test_what_runs_on_native_code_loads_no_compiler(tmp_path: Path) -> None:
     """Neither the IR nor other engines are in the memory of a process that runs a model."""
     folder = write_folder("bitnet-packed", tmp_path / "model")
     program = (
-        "import sys; from triton_dsl.targets import open_session; "
+        "import sys; from triton_dsl.lowering.generation import native_session; "
+        "native_session.COUNTS, native_session.default_threads = {8: 6, 1: 1}, lambda: 1; "
+        "from triton_dsl.targets import open_session; "
         f"print(open_session({str(folder)!r}).feed([1, 2, 3]).argmax(), "
         "*({'xdsl', 'torch', 'onnx', 'tokenizers'} & sys.modules.keys()))"
     )
