@@ -189,13 +189,14 @@ LARGEST = 400_000_000
 def shrunken_sizes(config: Any, left: str) -> dict[str, Any]:
     """Small sizes for what a configuration and those within it have, but for `left`."""
     sizes: dict[str, Any] = {}
+    of_layers: dict[str, list[Any]] = {}
     heads = getattr(config, "num_attention_heads", 0)
     for key, value in vars(config).items():
         if hasattr(value, "to_dict") and not key.startswith("_"):
             sizes[key] = shrunken_sizes(value, left)
             if key == "backbone_config":  # of any kind, and not as that is by itself
                 sizes[key] = value.to_dict() | sizes[key]
-        elif re.search(left, key):
+        elif re.search(left, key) or is_range(value):
             continue
         elif value is None and key in ("head_dim", "num_experts_per_tok", "vocab_size"):
             sizes[key] = SMALL[key]
@@ -204,17 +205,24 @@ def shrunken_sizes(config: Any, left: str) -> dict[str, Any]:
         elif key == "depths" and isinstance(value, list):
             sizes[key] = [1] * len(value)
         elif isinstance(value, list) and len(value) == getattr(config, "num_hidden_layers", None):
-            # Of a list for layers two of each kind: some tie the weights of those of one kind.
             kinds = [value[list(map(str, value)).index(kind)] for kind in {*map(str, value)}]
-            kinds.sort(key=value.index)
-            sizes[key] = [*kinds, *kinds]
+            of_layers[key] = sorted(kinds, key=value.index)
         elif isinstance(value, int) and not isinstance(value, bool) and key in SMALL:
             sizes[key] = min(SMALL[key], value)
         elif key.endswith("_token_id") and isinstance(value, int) and value >= SMALL["vocab_size"]:
             sizes[key] = 1
-    layers = max((len(value) for key, value in sizes.items()
-                  if isinstance(value, list) and key != "depths"), default=0)  # fmt: skip
-    return sizes | ({"num_hidden_layers": layers} if layers else {})
+    if of_layers:
+        # Two of each kind at least: some tie the weights of those of one kind.
+        layers = 2 * max(map(len, of_layers.values()))
+        sizes |= {key: [kinds[i % len(kinds)] for i in range(layers)]
+                  for key, kinds in of_layers.items()}  # fmt: skip
+        sizes["num_hidden_layers"] = layers
+    return sizes
+
+
+def is_range(value: object) -> bool:
+    """Whether a list has the indices of all layers, and not a kind for each."""
+    return isinstance(value, list) and len(value) > 1 and value == [*range(len(value))]
 
 
 def inputs_of(module: Any, config: Any) -> dict[str, Any]:

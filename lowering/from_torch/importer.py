@@ -40,6 +40,7 @@ from .calls import (
     operator_name,
     schema_of,
 )
+from .chosen_rows import all_rows
 from .control_flow import STAYS, unwritten, write_out_bodies
 from .exporting import (
     Exported,
@@ -60,7 +61,7 @@ from .rules_complex import is_complex
 from .rules_shape import read
 from .sizes import Sizes, ir_shape, is_free, is_node, is_of_values, named, sizes_of
 from .torch_builder import Builder, Known, Value, element_type, refined
-from .torch_operators import COMPLEX, REFUSED, RULES, SPREADING, UNCOMPUTED
+from .torch_operators import COMPLEX, ELEMENTWISE, REFUSED, RULES, SPREADING, UNCOMPUTED
 
 if TYPE_CHECKING:
     from ..models import ExampleInputs
@@ -154,6 +155,7 @@ def program_of(exported: Exported, name: str, recognize_ternary: bool) -> Module
         )  # fmt: skip
     write_out_bodies(exported.program)
     _settle(exported.program, name)
+    all_rows(exported.program, ELEMENTWISE)
     _refuse_hopeless(exported)
     exported = readable(name, exported, _has_rule, REFUSED)
     try:

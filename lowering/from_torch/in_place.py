@@ -83,6 +83,9 @@ def becomes_scattered(program: ExportedProgram, node: Node) -> bool:
     return True
 
 
+_OTHER_TYPES = ("copy", "fill", "index_add", "index_copy", "index_put", "masked_fill")
+"""Operators that give the type of the first operand, whatever those of masks and indices."""
+
 _SCATTERS = {"aten::select": "select_scatter", "aten::slice": "slice_scatter"}
 """Views, and the operators that write to the place of one."""
 
@@ -95,7 +98,7 @@ def _functional(node: Node) -> OpOverload | None:
     if schema is None or packet is None or any(map(is_node, node.kwargs.values())):
         return None
     types = {fake_tensor(value).dtype for value in node.args if is_tensor(value)}
-    if len(types) > 1 and name not in ("copy", "fill", "masked_fill", "index_put"):
+    if len(types) > 1 and name not in _OTHER_TYPES:
         return None
     return getattr(packet, schema.overload_name or "default", None)
 

@@ -67,8 +67,9 @@ _RANDOM = "it draws random numbers; pass them as an input"
 REFUSED: dict[str, str] = {
     **{f"aten::{name}": _RANDOM for name in
        ("rand", "randn", "randint", "rand_like", "randn_like", "randint_like", "bernoulli",
-        "multinomial", "normal", "uniform", "native_dropout", "randperm",
-        "alpha_dropout", "feature_dropout")},
+        "binomial", "cauchy", "exponential", "geometric", "log_normal", "multinomial", "normal",
+        "poisson", "random", "uniform", "native_dropout", "randperm", "_sample_dirichlet",
+        "_standard_gamma", "alpha_dropout", "feature_dropout")},
     **{f"aten::{name}": "the size of its result depends on values" for name in
        ("argwhere", "nonzero", "nonzero_numpy", "unique",
         "unique_consecutive", "unique_dim", "_unique2")},
