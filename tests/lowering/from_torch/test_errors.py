@@ -56,6 +56,7 @@ def test_all_problems_are_listed_at_once() -> None:
     ("function", "message"),
     [
         (lambda x: x[x > 0], "depends on values"),
+        (lambda x: torch.nn.functional.gumbel_softmax(x, hard=True), "draws random numbers"),
         (lambda x: torch.where(x > 0)[0], "depends on values; give 'where' two values"),
         (lambda x: torch.unique(x), "depends on values"),
         (lambda x: x[0, torch.tensor([0, 1, 0])][:, torch.tensor([0]), x[0, 0, 0] > 0], "depends"),

@@ -29,7 +29,6 @@ class Then(nn.Module):
     ("function", "operator"),
     [
         (torch.bernoulli, "aten::bernoulli"),
-        (lambda y: nn.functional.gumbel_softmax(y, hard=True), "aten::exponential"),
         (torch.nonzero, "aten::nonzero"),
         (torch.unique, "aten::_unique2"),
         (lambda y: torch.linalg.eigvals(y @ y.mT).real, "aten::linalg_eigvals"),
