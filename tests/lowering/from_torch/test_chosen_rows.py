@@ -104,6 +104,7 @@ FUNCTIONS: dict[str, Callable[[Tensor], Any]] = {
     "columns": lambda x: x[:, torch.isfinite(x).all(0)].log1p().nansum(1),
     "in its place": lambda x: torch.where(x > 0, 0, x).masked_scatter(x > 9, x)[:1].sum(),
     "back": lambda x: x.clone().index_put((x > 0.5,), x[x > 0.5].tanh() * 2),
+    "normalised": lambda x: functional.normalize(x[x[:, 0] > 0], dim=-1).sum(0),
     "places": lambda x: (i := torch.where(x > 0), torch.zeros_like(x).index_put(i, x[i].exp()))[1],
     "copied": lambda x: x.index_copy(0, i := (x[:, 0] > 0).nonzero()[:, 0], x[i] * 2),
     "added": lambda x: x.new_zeros(x.shape[0]).index_add(0, *[(p := torch.where(x > 0))[0], x[p]]),
