@@ -203,8 +203,9 @@ print(model.load()(torch.ones(1, 784)).tolist()[0])
 """
 
 
-@pytest.mark.parametrize("weights", ["file", "embed"])
-@pytest.mark.parametrize("libraries", ["bare", "safetensors"])
+@pytest.mark.parametrize(
+    ("weights", "libraries"), [("file", "bare"), ("embed", "bare"), ("file", "safetensors")]
+)
 def test_the_file_runs_with_torch_alone(
     weights: str,
     libraries: str,
