@@ -35,6 +35,7 @@ KINDS = {
     "onnx": "fuzz.onnx_rules",
     "torch": "fuzz.torch_modules",
     "circuits": "fuzz.circuits",
+    "integers": "fuzz.integer_modules",
 }
 """The file that generates a kind: `generate(seed)` gives a `Case`."""
 

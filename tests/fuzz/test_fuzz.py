@@ -24,6 +24,7 @@ SEEDS = {
     "onnx": range(5),
     "torch": range(2),
     "circuits": range(1),
+    "integers": range(2),
 }
 
 
