@@ -307,6 +307,8 @@ def _slice_scatter(e: Builder, call: Call) -> SSAValue:
     else:
         start, end, size = static([start, call.size("end", SLICE_END), sizes[axis]], "bounds")
         places = range(size)[start : end : call.integer("step", 1)]
+        if not places:
+            return x
     if places.step == 1:
         parts = [cut(e, x, axis, 0, places.start)] if places.start else []
         parts.append(source)

@@ -56,12 +56,20 @@ def format_of(type: Attribute) -> Format:
 
 def at_most(e: LlvmBuilder, x: SSAValue, limit: float) -> SSAValue:
     """The lesser of a float and a number; NaN stays."""
-    return e.overloaded("minimum", *e.pair(x, limit))
+    return _bounded(e, "minimum", x, limit)
 
 
 def at_least(e: LlvmBuilder, x: SSAValue, limit: float) -> SSAValue:
     """The greater of a float and a number; NaN stays."""
-    return e.overloaded("maximum", *e.pair(x, limit))
+    return _bounded(e, "maximum", x, limit)
+
+
+def _bounded(e: LlvmBuilder, name: str, x: SSAValue, limit: float) -> SSAValue:
+    """By the intrinsic, or for f64, which has none on 32-bit ARM, by a comparison."""
+    x, bound = e.pair(x, limit)
+    if element(x.type) != f64:
+        return e.overloaded(name, x, bound)
+    return e.select(e.fcmp("ogt" if name == "minimum" else "olt", x, bound), bound, x)
 
 
 def below(e: LlvmBuilder, x: SSAValue, limit: float) -> SSAValue:

@@ -31,6 +31,7 @@ from ..kernels.code import POINTER, Code
 from ..llvm.convert_arith import RULES as ARITH_RULES
 from ..llvm.convert_arith import (
     constant_value,
+    extreme_of_doubles,
     extreme_of_numbers,
     extreme_of_registers,
     lane_by_lane,
@@ -57,6 +58,8 @@ def rules(features: frozenset[str] = frozenset()) -> Mapping[type[Operation], Ru
     if not features:
         known[arith.MaxnumfOp] = extreme_of_numbers("ogt")
         known[arith.MinnumfOp] = extreme_of_numbers("olt")
+        for kind, predicate in ((arith.MaximumfOp, "ogt"), (arith.MinimumfOp, "olt")):
+            known[kind] = extreme_of_doubles(predicate, known[kind])
     return known
 
 

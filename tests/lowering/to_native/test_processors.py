@@ -368,6 +368,32 @@ def test_floats_are_bounded_without_the_library_of_mathematics(
     np.testing.assert_array_equal(found, np.clip(rounded, -128, 127).astype(np.int8))
 
 
+DOUBLES = """
+func.func @forward(%x: tensor<?x21xf64>, %y: tensor<21xf64>)
+    -> (tensor<?x21xf64>, tensor<?x21xf64>, tensor<?xf64>, tensor<?x21xf64>) {
+  %most = tensor.maximum %x, %y : (tensor<?x21xf64>, tensor<21xf64>) -> tensor<?x21xf64>
+  %least = tensor.minimum %x, %y : (tensor<?x21xf64>, tensor<21xf64>) -> tensor<?x21xf64>
+  %low = tensor.reduce_min %x {axes = array<i64: 1>} : (tensor<?x21xf64>) -> tensor<?xf64>
+  %cut = tensor.relu6 %x : (tensor<?x21xf64>) -> tensor<?x21xf64>
+  func.return %most, %least, %low, %cut
+      : tensor<?x21xf64>, tensor<?x21xf64>, tensor<?xf64>, tensor<?x21xf64>
+}
+"""
+
+
+def test_doubles_are_bounded_on_32_bit_arm(c_caller: Callable[..., Any]) -> None:
+    options = {"triple": LINUX["armv7"], "name": "model"}
+    artifact = compile_to_target(parse_module(DOUBLES), "native", options)
+    rng = np.random.default_rng(0)
+    x, y = rng.normal(scale=9, size=(3, 21)), rng.normal(scale=9, size=21)
+    x[1, 3:5], y[4:7] = (np.nan, -np.inf), (np.nan, np.inf, 1.0)
+    found = c_caller(emulated=("armv7", "cortex-a7"))(artifact, [x, y], 3)
+    wanted = [np.maximum(x, y), np.minimum(x, y), x.min(axis=1)]
+    wanted.append(np.minimum(np.maximum(x, 0), 6))
+    for have, want in zip(found, wanted, strict=True):
+        np.testing.assert_array_equal(have, want)
+
+
 RESCALED = """
 func.func @forward(%x: tensor<?x7xi32>, %m: tensor<7xi32>, %s: tensor<7xi32>) -> tensor<?x7xi8> {
   %z = tensor.constant dense<-5> : tensor<i8>
