@@ -100,7 +100,7 @@ class _Writer:
         names = {f"v{i}": value for i, value in enumerate(given)}
         try:
             made = eval(text.format(*names), scope() | names)
-        except (RuntimeError, IndexError, ValueError):
+        except (AttributeError, RuntimeError, IndexError, ValueError):
             return
         small = 0 < made.numel() <= MOST_ELEMENTS * SAMPLES and bound < MOST
         framed = made.dim() > 1 and len(made) == SAMPLES
