@@ -44,6 +44,10 @@ def reduce(e: Writer, op: tensor.ReduceSumOp) -> None:
             return
         e.bind(op.result, sum_integers(e, x, axes, keepdims, terms))
         return
+    if op_type == "ReduceMean" and 0 in (tensor_type(op.operand).get_shape()[a] for a in axes):
+        nothing = reduce_axes(e, "ReduceSum", x, axes, keepdims)
+        e.bind(op.result, e.apply("Div", [nothing, nothing]))
+        return
     if op_type == "ReduceProd" and not e.element(x).is_float:
         e.bind(op.result, _product_of_integers(e, op, x, axes))
         return

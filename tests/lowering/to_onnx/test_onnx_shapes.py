@@ -271,3 +271,15 @@ def test_reductions_of_an_empty_batch(bench: Any, opset: int) -> None:
         ],
     )
     bench.check(module, [np.zeros((0, 3, 4), "f"), np.ones(4, "f")], opset)
+
+
+@pytest.mark.filterwarnings("ignore:Mean of empty slice", "ignore:invalid value")
+def test_the_mean_of_nothing_is_no_number(bench: Any, opset: int) -> None:
+    module = bench.build(
+        [TensorType(f32, [ANY, 0, 4])],
+        lambda add, x: [
+            add(tensor.ReduceMeanOp(x, [1])),
+            add(tensor.ReduceMeanOp(x, [1, -1], keepdims=True)),
+        ],
+    )
+    bench.check(module, [np.zeros((2, 0, 4), "f")], opset)
