@@ -15,17 +15,13 @@ import signal
 import sys
 import threading
 import warnings
-from collections.abc import Callable, Iterable
-from contextlib import ExitStack, suppress
+from collections.abc import Callable
+from contextlib import suppress
 from typing import Generic, TypeVar
 
 from .progress import threads as of_progress
 
-S = TypeVar("S")
 T = TypeVar("T")
-
-_MOST = 4
-"""Processes that `mapped` makes: each copies what it touches of the memory."""
 
 _is_copy = False
 """Whether this process was made here: it makes no others."""
@@ -75,25 +71,6 @@ class Beside(Generic[T]):
         os.close(self._pipe)
         with suppress(ChildProcessError):  # where the host leaves its children to themselves
             os.waitpid(process, 0)
-
-
-def mapped(function: Callable[[S], T], things: Iterable[S]) -> list[T]:
-    """What a function gives of each thing, in their order; in several processes where they may be.
-
-    Args:
-        function: takes about as long for each.
-        things: what it takes.
-    """
-    each = list(things)
-    count = max(1, min(_MOST, processors(), len(each)))
-
-    def part(index: int) -> list[T]:
-        return [function(thing) for thing in each[index::count]]
-
-    with ExitStack() as stack:
-        others = [stack.enter_context(Beside(lambda i=i: part(i))) for i in range(1, count)]
-        parts = [part(0), *(other.result() for other in others)]
-    return [parts[place % count][place // count] for place in range(len(each))]
 
 
 def processors() -> int:
