@@ -12,14 +12,22 @@ import pytest
 
 from triton_dsl.ir import beside
 from triton_dsl.ir.beside import Beside
+from triton_dsl.ir.progress import threads as of_progress
 
 forks = pytest.mark.skipif(beside.processors() < 2, reason="needs fork and two processors")
+alone = pytest.mark.usefixtures("without_threads")
 
 
 @pytest.fixture(params=["two", "one"])
 def either(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
     if request.param == "one":
         monkeypatch.setattr(beside, "processors", lambda: 1)
+
+
+@pytest.fixture
+def without_threads(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As in a process without the threads that other tests left behind."""
+    monkeypatch.setattr(threading, "active_count", lambda: 1 + of_progress())
 
 
 def refused() -> int:
@@ -43,6 +51,7 @@ def test_what_cannot_be_pickled_is_computed_here() -> None:
 
 
 @forks
+@alone
 def test_it_is_another_process() -> None:
     with Beside(os.getpid) as other, Beside(beside.processors) as inner:
         assert other.result() != os.getpid()
@@ -52,6 +61,7 @@ def test_it_is_another_process() -> None:
 
 
 @forks
+@alone
 def test_one_that_is_killed_is_computed_here() -> None:
     with Beside(lambda: here == os.getpid() or os.kill(os.getpid(), signal.SIGKILL)) as other:
         here = os.getpid()
@@ -59,6 +69,7 @@ def test_one_that_is_killed_is_computed_here() -> None:
 
 
 @forks
+@alone
 def test_one_that_nobody_asks_ends(tmp_path: Path) -> None:
     def late() -> None:
         signal.pause()
@@ -89,6 +100,7 @@ def _of_daemon(pipe: multiprocessing.connection.Connection) -> None:
 
 
 @forks
+@alone
 def test_daemons_have_it_too() -> None:
     ours, theirs = multiprocessing.Pipe()
     process = multiprocessing.get_context("fork").Process(

@@ -17,11 +17,13 @@ from xdsl.rewriter import InsertPoint
 from triton_dsl.dialects import tensor, ternary
 from triton_dsl.dialects.inference import tensor_type
 from triton_dsl.dialects.interpret import run_module
-from triton_dsl.dialects.parameters import dense_constant
+from triton_dsl.dialects.parameters import attach_store, dense_constant
 from triton_dsl.dialects.registry import triton_context, verify_module
 from triton_dsl.ir.errors import LoweringError, UnsupportedError
 from triton_dsl.ir.instrument import run_passes
 from triton_dsl.ir.pipeline import parse_pipeline
+from triton_dsl.ir.store import ParameterStore
+from triton_dsl.ir.trits import pack_trits
 from triton_dsl.lowering.engine import run_target
 from triton_dsl.lowering.from_onnx.calls import element_type
 from triton_dsl.lowering.targets import compile_to_target
@@ -155,6 +157,20 @@ def test_a_circuit_is_exact_or_refused(dtype: str, require_tool: RequireTool) ->
         return
     with pytest.raises(UnsupportedError, match=f"wrap around in i{summed(dtype)[3:]}"):
         run_target(module, "verilog", [x])
+
+
+@pytest.mark.parametrize("options", ["", "{lut-budget=3000 time-budget=0.05}"])
+def test_sums_of_more_than_64_bits_have_no_circuit(options: str) -> None:
+    weight = np.random.default_rng(0).integers(-1, 2, (24, 24)).astype(np.int8)
+    function = FuncOp("forward", ([TensorType(i64, [-1, 24])], []))
+    at = Builder(InsertPoint.at_end(function.body.block))
+    stored = at.insert(ternary.ParameterOp("w", weight.shape)).result
+    at.insert(ReturnOp(at.insert(ternary.MatmulOp(function.args[0], stored)).result))
+    function.update_function_type()
+    module = ModuleOp([function])
+    attach_store(module, ParameterStore.of({"w": pack_trits(weight)}))
+    with pytest.raises(UnsupportedError, match="wrap around in i64"):
+        compile_to_target(module, f"verilog{options}")
 
 
 def test_passes_keep_the_accumulator() -> None:

@@ -30,7 +30,7 @@ from .....passes.analysis.compile_time import literal_value
 from .....passes.analysis.layers import input_of, weight_of
 from .....passes.quantize_activations.expose_integers import QUANTIZED
 from ...estimate.areas import Areas, areas_of
-from ..evaluation import layer_identifier
+from ..evaluation import check_range, layer_identifier
 from ..pacing import DEVICE
 from ..ports import quantized_range
 from ..stages.products import ConvOp, convolution_matrix, convolution_places
@@ -153,6 +153,9 @@ def product_of(
     Args:
         at: the element that each input is; by default they are in order.
         most: the most ops that may follow.
+
+    Raises:
+        UnsupportedError: a sum leaves 64 bits.
     """
     matrix, places = product_matrix(op), product_places(op)
     if at is not None:
@@ -160,6 +163,8 @@ def product_of(
     ops, form = following(op.results[0])[:most], noted_form(op)
     loadable = isinstance(form, Folded) and form.loadable
     ends = (widest_sums if loadable else sum_bounds)(matrix, inputs, places)
+    if ends[0].dtype == object:  # of bounds that may leave 64 bits
+        check_range(op, op.results[0], zip(*ends, strict=True))
     function, count = channel_function(ops, 1, *ends, whole=loadable)
     return Product(matrix, inputs, function, places, loadable), ops[:count]
 

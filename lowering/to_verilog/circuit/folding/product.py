@@ -374,8 +374,8 @@ def widest_sums(matrix: Array, inputs: tuple[Bounds, ...], places: Array) -> tup
     """
     bits = int(np.abs(matrix.astype(np.int64)).max(initial=1)).bit_length()
     most = 1 if bits == 1 else 1 << bits
-    reach = np.array([max(-low, high) for low, high in inputs], np.int64)[places].sum(1).max()
-    ends = np.full(matrix.shape[1], most * int(reach), np.int64)
+    reach = np.array([max(-low, high) for low, high in inputs], object)[places].sum(1).max()
+    ends = np.full(matrix.shape[1], most * reach, _type_for(most * reach))
     return -ends, ends
 
 
@@ -384,9 +384,16 @@ def sum_bounds(matrix: Array, inputs: tuple[Bounds, ...], places: Array) -> tupl
 
     `places` are the inputs that each group of columns takes, [G, K].
     """
-    columns = np.moveaxis(matrix.astype(np.int64).reshape(len(matrix), len(places), -1), 1, 0)
+    widest = max((max(-low, high) for low, high in inputs), default=0)
+    dtype = _type_for(widest * int(np.abs(matrix.astype(np.int64)).sum(0).max(initial=0)))
+    columns = np.moveaxis(matrix.astype(dtype).reshape(len(matrix), len(places), -1), 1, 0)
     low, high = (
-        np.array([ends[side] for ends in inputs], np.int64)[places][:, None] for side in (0, 1)
+        np.array([ends[side] for ends in inputs], dtype)[places][:, None] for side in (0, 1)
     )
     ends = product_bounds(low, high, columns)
     return ends[0].reshape(-1), ends[1].reshape(-1)
+
+
+def _type_for(most: int) -> type[np.int64] | type[object]:
+    """What holds integers of at most this size: Python's own where int64 does not."""
+    return np.int64 if most < 2**63 else object

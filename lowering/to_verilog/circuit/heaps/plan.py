@@ -189,10 +189,10 @@ class _Planner:
     ) -> None:
         self.inputs, self.areas, self.exact, self.tries = inputs, areas, exact, tries
         self.matrix = matrix
-        low, high = (
-            np.array(ends, np.int64) << [given.shift for given in inputs]
-            for ends in ([given.low for given in inputs], [given.high for given in inputs])
-        )
+        ends = [(given.low << given.shift, given.high << given.shift) for given in inputs]
+        if 128 * sum(abs(end) for pair in ends for end in pair) >= 2**63:
+            raise NoSumError("its sums may have more than 64 bits")
+        low, high = np.array(ends, np.int64).T
         lows, highs = product_bounds(low, high, matrix.astype(np.int64))
         self.bounds: list[tuple[int, int]] = list(zip(lows.tolist(), highs.tolist(), strict=True))
         self.nets = Nets()
