@@ -98,6 +98,7 @@ def test_the_programs_need_every_rule_of_streamline(monkeypatch: MonkeyPatch) ->
     of_streamline.test_stated_arguments("uint8")
     of_streamline.test_what_has_no_form_stays_between_integers()
     of_streamline.test_pads_of_convolutions_are_the_number_0(3.0)
+    of_streamline.test_integers_that_were_floats_for_a_while()
     of_streamline.test_moves("tensor.flatten")
     of_streamline.test_quantised_arguments("signs")
     of_streamline.test_arguments_that_are_moved_before("halves")

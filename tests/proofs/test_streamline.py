@@ -244,6 +244,16 @@ def test_products_of_integers_that_are_rescaled_in_float() -> None:
     enumerate_all(before, streamlined(before), every_pair(before))
 
 
+@proves(rows(["is_same"]), by="enumeration")
+def test_integers_that_were_floats_for_a_while() -> None:
+    def body(insert: Any, x: SSAValue) -> SSAValue:
+        floats = insert(tensor.MaximumOp(insert(tensor.ConvertOp(x, f32)), known(insert, -5.0)))
+        return times(insert, insert(tensor.ConvertOp(floats, i32)))
+
+    before = program([tensor_of(i8, [1, 2])], body)
+    enumerate_all(before, streamlined(before), every_pair(before))
+
+
 @proves(rows(["joined", "_joined_channels", "_side_by_side", "spaced"]), by="enumeration")
 def test_activations_side_by_side() -> None:
     """Also sums that take more values than an activation."""
