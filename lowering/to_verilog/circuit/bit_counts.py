@@ -250,7 +250,7 @@ class ColumnSums:
     def _number(self, plan: Plan, bits: list[Bit], stage: int, row_cost: float) -> Wire:
         """What a plan counts, ready after so many stages, of bits that are taken from the list."""
         circuit = self.circuit
-        cycle = circuit.slot(self.start, max(stage - 1, 0), row_cost)
+        cycle, _ = circuit.slot(self.start, max(stage - 1, 0), row_cost)
         if plan.count == 1:
             return self._bit(bits.pop(0), cycle)
         name = circuit.name("acc" if stage == self.stages else "count")

@@ -384,14 +384,15 @@ class Circuit(Writer):
         cycle = max((wire.cycle for wire in wires), default=0)
         return cycle, max((wire.level for wire in wires if wire.cycle == cycle), default=0)
 
-    def slot(self, start: tuple[int, float], step: int, cost: float) -> int:
-        """The cycle of an op that comes after `step` others of the same cost, one by one."""
+    def slot(self, start: tuple[int, float], step: int, cost: float) -> tuple[int, float]:
+        """Where an op ends that comes after `step` others of the same cost, one by one: its cycle,
+        and the level within it."""
         cycle, level = start
         for _ in range(step + 1):
             if not self.pacing.fits(level, cost):
                 cycle, level = cycle + 1, 0
             level += cost
-        return cycle
+        return cycle, level
 
     def bit(self, value: SSAValue, index: int, *, inverted: bool) -> SSAValue:
         """One bit of a value, or the inverse of it; asked for again, the same op."""

@@ -45,8 +45,10 @@ class _Emission:
         longest = max((row.sites for _, row in plan.rows), default=1)
         self.cost = pacing.row(longest, plan.readers)
         start = circuit.start_of(wires)
-        self.cycles = [circuit.slot(start, level, self.cost) for level in range(plan.levels)]
-        self.end = self.cycles[-1] if self.cycles else start[0]
+        self.cycles = [circuit.slot(start, level, self.cost)[0] for level in range(plan.levels)]
+        self.end, self.level = circuit.slot(start, plan.levels - 1, self.cost)
+        if pacing.clock is not None and any(word.is_inverted for word in plan.words):
+            self.end, self.level = circuit.slot((self.end, self.level), 0, pacing.cost("mux"))
         self.inputs: dict[int, tuple[Wire, int]] = {}
         for wire, nets in zip(wires, plan.nets, strict=True):
             self.inputs |= {net: (wire, place) for place, net in enumerate(nets)}
@@ -133,7 +135,4 @@ class _Emission:
                 bits[index] = circuit.bit(*bits[index], inverted=True), 0
         value = self._picked(bits, name if len(bits) > 1 else None)
         assert bit_width(value.type) == len(bits)
-        level = (
-            self.cost if self.cycles else circuit.start_of([w for w, _ in self.inputs.values()])[1]
-        )
-        return Signal(Wire(value, word.low, word.high, self.end, level), 1, word.offset)
+        return Signal(Wire(value, word.low, word.high, self.end, self.level), 1, word.offset)

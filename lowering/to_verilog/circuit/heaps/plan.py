@@ -84,6 +84,11 @@ class Word:
     high: int
     offset: int
 
+    @property
+    def is_inverted(self) -> bool:
+        """Whether some bit is the inverse of one that a row gives."""
+        return any(literal & 1 for literal in self.literals)
+
 
 @dataclass(frozen=True)
 class HeapPlan:
