@@ -37,7 +37,7 @@ def constant_of(value: SSAValue) -> Array | None:
 
 def quantize(e: Writer, op: tensor.QuantizeOp) -> None:
     """QuantizeLinear over the whole range of 8 or 16 bits, else written out."""
-    forms = (*(pairs.write_levels, float_product, float_matmul, float_mean, byte_times, float_sum),)
+    forms = (pairs.write_levels, float_product, float_matmul, float_mean, byte_times, float_sum)
     if any(write(e, op) for write in forms):
         return
     element = element_type(tensor_type(op.result).element_type)
@@ -54,7 +54,7 @@ def quantize(e: Writer, op: tensor.QuantizeOp) -> None:
         levels = e.node("QuantizeLinear", [joined or x, scale, moved], Element.UINT8)
         levels = within(e, levels, (low, high))
     whole = native and scale_shape == zero_shape and (low, high) == (info.min, info.max)
-    if whole and joined is None:
+    if whole and not (levels and joined):
         attributes = {"axis": axis} if scale_shape else {}
         inputs = [x, scale, zero]
         made = e.call("", "QuantizeLinear", inputs, element, attributes)
