@@ -159,7 +159,7 @@ def heap_plan(
         tries: ways to sum each output; by default as many as there is time for.
 
     Raises:
-        NoSumError: an output is summed in none of the ways that are tried.
+        NoSumError: an output is summed in none of the ways that are tried, or may leave 64 bits.
     """
     if tries is None:
         bits = int((np.array([given.width for given in inputs]) @ (matrix != 0)).sum())

@@ -34,7 +34,7 @@ MANY = 7
 
 
 class NoSumError(Exception):
-    """A heap that no try sums."""
+    """A heap that no try sums, or with sums that may leave 64 bits."""
 
 
 @dataclass(frozen=True)
