@@ -36,6 +36,9 @@ def integer_result(grids: LevelGrids, value: SSAValue) -> SSAValue:
         NoFunctionError: it depends on floats that have no integer form.
     """
     function = grids.functions.get(value)
+    if function is not None and function.bounds is None and is_float(tensor_type(value)):
+        grids.enter(value, grids.grid(value))
+        function = grids.functions[value]
     if function is None or function.bounds is None or function.root is value:
         raise NoFunctionError("a result has no integer form")
     if not is_float(tensor_type(value)):

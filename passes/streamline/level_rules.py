@@ -7,10 +7,11 @@ which rule an op gets, and what is kept where none holds (`streamline`); the gri
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from math import prod
 
 import numpy as np
-from xdsl.dialects.builtin import TensorType, i1, i8, i32, i64
+from xdsl.dialects.builtin import FloatAttr, TensorType, f64, i1, i8, i32, i64
 from xdsl.ir import Operation, SSAValue
 from xdsl.rewriter import Rewriter
 
@@ -245,8 +246,8 @@ def converted(levels: LevelGrids, op: tensor.ConvertOp) -> None:
 
 
 def moved(levels: LevelGrids, op: Operation) -> None:
-    """Elements of one operand in other places."""
-    (operand,) = op.operands
+    """Elements of the first operand in other places."""
+    operand = op.operands[0]
     function = levels.functions[operand]
     if function.bounds is None:
         try:
@@ -273,14 +274,21 @@ def moved(levels: LevelGrids, op: Operation) -> None:
 
 def _moved_integers(levels: LevelGrids, op: Operation, grid: LevelGrid) -> None:
     """Integers in other places, pads among them."""
+    fill = 0
     if isinstance(op, tensor.PadToOp):
-        if op.value.value.data:
-            raise NoFunctionError("it pads with another number than 0")
         grid = levels.centred(grid)
+        real = op.value.value.data / grid.scale
+        fill = round(real) if abs(real) < 2**31 else 0
+        if abs(real - fill) >= 1e-4:
+            raise NoFunctionError("it pads with a number that is between two levels")
+        if not -128 <= fill <= 127:
+            grid = replace(grid, root=levels.wide(grid.root))
     copy = levels.add(_with_operand(op, op.operands[0], grid.root)).owner
     assert isinstance(copy, Operation)
-    low, high = grid.bounds
-    bounds = (min(low, 0), max(high, 0)) if isinstance(op, tensor.PadToOp) else grid.bounds
+    bounds = grid.bounds
+    if isinstance(copy, tensor.PadToOp):
+        copy.value = FloatAttr(float(fill), f64)
+        bounds = min(bounds[0], fill), max(bounds[1], fill)
     for result, root in zip(op.results, copy.results, strict=True):
         levels.enter(result, LevelGrid(root, grid.scale, grid.offset, bounds))
 

@@ -181,7 +181,7 @@ class _Streamlining:
             level_rules.product(levels, op)
         elif isinstance(op, tensor.ConcatenateOp):
             level_rules.joined(levels, op)
-        elif len(op.operands) == 1 and (has(op, SelectsElements) or isinstance(op, tensor.PadToOp)):
+        elif _moves(op):
             level_rules.moved(levels, op)
         elif isinstance(op, level_rules.Reduction):
             level_rules.reduced(levels, op)
@@ -262,6 +262,13 @@ class _Streamlining:
             return None
 
 
+def _moves(op: Operation) -> bool:
+    """Whether results are elements of the first operand, and pads, at places that are known."""
+    if isinstance(op, tensor.GatherRowsOp):
+        return literal_value(op.indices) is not None
+    return len(op.operands) == 1 and (has(op, SelectsElements) or isinstance(op, tensor.PadToOp))
+
+
 def _sources(value: SSAValue, given: set[Operation]) -> set[SSAValue]:
     """The values of the program that a value is made of by ops that were added."""
     found: set[SSAValue] = set()
@@ -289,9 +296,9 @@ def _many_channels(function: LevelFunction) -> bool:
 
 
 def _computes_in_floats(op: Operation) -> bool:
-    """Whether an op is a layer of floats, makes integers of what the program computes, or floats
-    of integers."""
-    if isinstance(op, ternary.TernarizeOp):
+    """Whether an op is a layer of floats, rounds floats, makes integers of what the program
+    computes, or floats of integers."""
+    if isinstance(op, ternary.TernarizeOp | tensor.RoundOp | tensor.FloorOp | tensor.CeilOp):
         return True
     if isinstance(op, tensor.ConvertOp) and not is_float(tensor_type(op.operand)):
         return is_float(tensor_type(op.result)) and not is_literal(op.operand.owner)

@@ -53,18 +53,21 @@ def check_program(function: func.FuncOp, input_bits: int | None) -> None:
     """
     problems: list[Problem] = []
     between: list[Problem] = []
+    moves: list[Problem] = []
     timed = has_trains(function)
     for op in function.body.walk():
         if is_literal(op) or isinstance(op, func.ReturnOp):
             continue
         reason = _refusal(function, op) if timed else _tensor_refusal(op)
-        if reason is not None:
-            why = op.attributes.get(STAYS)
-            if reason == FLOATS and isinstance(why, StringAttr):
-                problems.append((op.name, location_text(op), f"{FLOATS}: {why.data}"))
-            else:
-                listed = between if reason == FLOATS else problems
-                listed.append((op.name, location_text(op), reason))
+        why = op.attributes.get(STAYS)
+        if reason in (None, FLOATS) and isinstance(why, StringAttr):
+            listed = moves if reason is None else problems
+            listed.append((op.name, location_text(op), f"{FLOATS}: {why.data}"))
+        elif reason is not None:
+            listed = between if reason == FLOATS else problems
+            listed.append((op.name, location_text(op), reason))
+    if between and not problems:
+        problems = moves
     floats = bool(between) or any(reason.startswith(f"{FLOATS}:") for _, _, reason in problems)
     # Where it is known which ops have no integer form, the others follow from them.
     problems = problems or between

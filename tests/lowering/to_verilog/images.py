@@ -128,15 +128,22 @@ class ImageProgram:
         )
         self._result(self._new("pool"), line, (self.shape[0], *sizes), self.element)
 
-    def pad(self, low: tuple[int, int], high: tuple[int, int], value: int) -> None:
-        """Constant padding."""
-        sizes = [n + a + b for n, a, b in zip(self.shape[1:], low, high, strict=True)]
+    def pad(
+        self,
+        low: tuple[int, int],
+        high: tuple[int, int],
+        value: int,
+        channels: tuple[int, int] = (0, 0),
+    ) -> None:
+        """Constant padding, also by whole channels."""
+        sides = (channels[0], *low), (channels[1], *high)
+        shape = tuple(n + a + b for n, a, b in zip(self.shape, *sides, strict=True))
+        below, above = (", ".join(map(str, (0, *side))) for side in sides)
         line = (
-            f"tensor.pad_to %{self.name} {{low = array<i64: 0, 0, {low[0]}, {low[1]}>, "
-            f"high = array<i64: 0, 0, {high[0]}, {high[1]}>, value = {value}.0 : f64}} "
-            f": ({self.type()}) -> "
+            f"tensor.pad_to %{self.name} {{low = array<i64: {below}>, "
+            f"high = array<i64: {above}>, value = {value}.0 : f64}} : ({self.type()}) -> "
         )
-        self._result(self._new("pad"), line, (self.shape[0], *sizes), self.element)
+        self._result(self._new("pad"), line, shape, self.element)
 
     def unary(self, op: str, element: str | None = None, shape: Any = None, attr: str = "") -> None:
         """An op of one operand."""

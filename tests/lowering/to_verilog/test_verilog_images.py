@@ -190,6 +190,15 @@ def test_constant_padding_between_positions(iverilog: str, program: Program) -> 
     checked(program, written)
 
 
+@pytest.mark.parametrize("around", [0, 1])
+def test_padding_of_channels(iverilog: str, program: Program, around: int) -> None:
+    """Alone, as a shortcut to more channels has it, and with positions."""
+    written = ImageProgram(5, 2, 3, 4, "i8")
+    written.pad((0, around), (around, 0), 3, channels=(1, 2))
+    written.conv(2, (2, 2))
+    checked(program, written)
+
+
 @pytest.mark.parametrize("kind", ["max", "min"])
 def test_the_largest_number_of_a_frame(iverilog: str, program: Program, kind: str) -> None:
     written = ImageProgram(5, 3, 3, 3, "i8")

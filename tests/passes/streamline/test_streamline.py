@@ -356,6 +356,37 @@ def test_a_float_input_that_nobody_quantises_stays() -> None:
     assert str(made) == str(parse_module(FLOAT_INPUT))
 
 
+def _of_halves(graph: Graph, x: str) -> str:
+    """Multiples of 1/2 from -4 to 3.5."""
+    return graph.quant(x, 4, 0.5, narrow=False)
+
+
+def test_networks_without_a_layer() -> None:
+    graph = Graph()
+    means = graph.node("AveragePool", _of_halves(graph, "x"), kernel_shape=[2, 2], strides=[2, 2])
+    module = from_onnx(graph.model(["N", 2, 4, 4], _of_halves(graph, means)))
+    made = streamlined(module)
+    x = np.random.default_rng(4).normal(size=(9, 2, 4, 4)).astype(np.float32) * 3
+    halves = np.clip(np.rint(x * 2), -8, 7).reshape(9, 2, 2, 2, 2, 2).mean(axis=(3, 5))
+    np.testing.assert_array_equal(run_module(made, [x])[0], np.rint(halves) / 2)
+    assert not any(isinstance(op, tensor.RoundOp | tensor.AvgPoolOp) for op in made.walk())
+
+
+@pytest.mark.parametrize("fill", [0.0, -1.0, 100.0])
+def test_known_places_and_pads_go_along(fill: float) -> None:
+    graph = Graph()
+    picked = graph.node("Gather", _of_halves(graph, "x"), graph.constant([2, 0, 0]), axis=2)
+    pads = graph.constant(np.array([0, 0, 1, 0, 1, 0]))
+    padded = graph.node("Pad", picked, pads, graph.constant(np.array(fill)))
+    module = from_onnx(graph.model(["N", 2, 3], padded))
+    made = streamlined(module)
+    x = np.random.default_rng(5).normal(size=(9, 2, 3)).astype(np.float32) * 3
+    halves = (np.clip(np.rint(x * 2), -8, 7) / 2)[:, :, [2, 0, 0]]
+    expected = np.pad(halves, [(0, 0), (0, 1), (1, 0)], constant_values=fill)
+    np.testing.assert_array_equal(run_module(made, [x])[0], expected)
+    assert [op.name for op in made.walk()][-2] == "tensor.dequantize"
+
+
 def test_an_input_may_be_stated() -> None:
     module = parse_module(FLOAT_INPUT)
     made = module.clone()

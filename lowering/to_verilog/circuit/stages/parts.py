@@ -105,7 +105,7 @@ def image_values(function: func.FuncOp) -> set[SSAValue]:
 def is_pointwise(op: WindowOp) -> bool:
     """Whether an op looks at each position alone."""
     if isinstance(op, tensor.PadToOp):
-        return not any((*op.low.get_values(), *op.high.get_values()))
+        return not any((*op.low.get_values()[2:], *op.high.get_values()[2:]))
     kernel = (
         op.kernel.get_values()
         if isinstance(op, tensor.MaxPoolOp)

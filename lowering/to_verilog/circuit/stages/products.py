@@ -99,7 +99,9 @@ def on_window(circuit: Circuit, op: WindowOp | ImageOp, window: Sequence[Signal]
     lead = 2 if isinstance(op, ImageOp) else 1
     match op:
         case tensor.PadToOp():
-            flat = list(window)
+            (fill,) = paddings(op, [(0, 0)])
+            before, after = ([Signal.constant(fill)] * s.get_values()[1] for s in (op.low, op.high))
+            flat = [*before, *window, *after]
         case tensor.MaxPoolOp() | spike.MaxPoolOp():
             flat = largest(circuit, window, shape[lead])
         case _:
