@@ -10,6 +10,7 @@ import shutil
 import sys
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from pathlib import Path
+from subprocess import CompletedProcess
 from typing import Any
 
 import numpy as np
@@ -168,6 +169,25 @@ def whole_searches() -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(search, "WORK", WHOLE_SEARCH)
         yield
+
+
+@pytest.fixture
+def compiled_here(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Language models are compiled by this process, which has loaded the compiler already."""
+    from triton_dsl.lowering.generation import block_code, native_code
+
+    def called(command: Sequence[str], *, given: str) -> CompletedProcess[str]:
+        return CompletedProcess(command, 0, block_code.answer(given), "")
+
+    monkeypatch.setattr(native_code, "called", called)
+
+
+@pytest.fixture
+def few_counts(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Language models in native code have programs for one token and for 8, and not for 32."""
+    from triton_dsl.lowering.generation import native_session
+
+    monkeypatch.setattr(native_session, "COUNTS", {8: 6, 1: 1})
 
 
 @pytest.fixture(scope="module")

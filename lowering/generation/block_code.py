@@ -27,13 +27,18 @@ from ..to_native.target import NativeOptions
 
 def main() -> None:
     """Answer the request on the standard input."""
-    request = json.load(sys.stdin)
+    print(answer(sys.stdin.read()))
+
+
+def answer(asked: str) -> str:
+    """What becomes of a request."""
+    request = json.loads(asked)
     try:
         same = source_digest(*PROGRAM).hex() == request["source"]
-        answer = _compiled(request) if same else {"another": True}
+        told = _compiled(request) if same else {"another": True}
     except TritonError as error:
-        answer = {"error": str(error), "option": isinstance(error, OptionError)}
-    json.dump(answer, sys.stdout)
+        told = {"error": str(error), "option": isinstance(error, OptionError)}
+    return json.dumps(told)
 
 
 def _compiled(request: dict[str, Any]) -> dict[str, Any]:

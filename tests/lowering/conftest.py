@@ -20,7 +20,6 @@ from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
 
 from triton_dsl.dialects.parameters import attach_store
 from triton_dsl.ir.store import ParameterStore
-from triton_dsl.lowering.generation import native_session
 
 Array = np.ndarray[Any, Any]
 Body = Callable[..., Any]
@@ -64,12 +63,6 @@ def same(actual: Iterable[Array], expected: Iterable[Array], scale: float = 1.0)
             np.testing.assert_allclose(
                 got.astype(np.float64), want.astype(np.float64), tolerance, tolerance
             )
-
-
-@pytest.fixture
-def few_counts(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Language models in native code have programs for one token and for 8, and not for 32."""
-    monkeypatch.setattr(native_session, "COUNTS", {8: 6, 1: 1})
 
 
 @pytest.fixture(scope="session")

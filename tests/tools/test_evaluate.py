@@ -25,6 +25,7 @@ from ..lowering.from_checkpoint.checkpoints import (
 )
 
 tokenizers: Any = pytest.importorskip("tokenizers")
+pytestmark = pytest.mark.usefixtures("compiled_here")
 
 RECORDS = np.load(Path(__file__).parents[1] / "lowering/from_checkpoint/records.npz")
 
@@ -68,6 +69,7 @@ def report(capsys: pytest.CaptureFixture[str], *arguments: object, code: int = 0
     return json.loads(capsys.readouterr().out)
 
 
+@pytest.mark.usefixtures("few_counts")
 def test_the_report(model: Path, text: Path, capsys: pytest.CaptureFixture[str]) -> None:
     options = ["--text", text, "--window", WINDOW, "--stride", STRIDE]
     found = report(capsys, model, *options)
@@ -142,6 +144,7 @@ def test_sessions_of_transformers(kind: str, tmp_path: Path) -> None:
     np.testing.assert_allclose(other.feed(long_text()[60:64].tolist()), again[-1], atol=1e-4)
 
 
+@pytest.mark.usefixtures("few_counts")
 def test_what_is_missing(
     model: Path,
     text: Path,

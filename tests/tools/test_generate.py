@@ -46,6 +46,7 @@ def expected(model: Path, prompt: str, count: int) -> tuple[list[int], str]:
     return chosen, whole.removeprefix(tokenizer.decode(start))
 
 
+@pytest.mark.usefixtures("few_counts", "compiled_here")
 @pytest.mark.parametrize("engine", ["native", pytest.param("onnx", marks=pytest.mark.slow)])
 def test_the_text_comes_as_tokens_do(
     model: Path, engine: str, capsys: pytest.CaptureFixture[str]

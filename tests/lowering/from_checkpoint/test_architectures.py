@@ -53,7 +53,7 @@ def test_logits_and_tokens_are_those_of_transformers(family: str, tmp_path: Path
     assert list(generate(session, greedy[:4], len(greedy) - 4)) == greedy[4:]
 
 
-@pytest.mark.usefixtures("few_counts")
+@pytest.mark.usefixtures("few_counts", "compiled_here")
 @pytest.mark.parametrize(
     "family",
     [

@@ -256,6 +256,7 @@ def blocks_of(kind: Any, values: np.ndarray) -> np.ndarray:
     ("kind", "head"),
     [("Q8_0", None), ("Q6_K", None), ("Q4_0", None), ("Q5_1", None), ("F16", "Q6_K")],
 )
+@pytest.mark.usefixtures("compiled_here")
 def test_embeddings_in_blocks_are_what_they_stand_for(
     kind: str, head: str | None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -24,7 +24,7 @@ CASES = [
 ]
 
 
-@pytest.mark.usefixtures("few_counts")
+@pytest.mark.usefixtures("few_counts", "compiled_here")
 @pytest.mark.parametrize(("kind", "engine"), CASES)
 def test_tokens_are_those_of_transformers(kind: str, engine: str, tmp_path: Path) -> None:
     session = open_session(write_folder(kind, tmp_path), engine)
@@ -37,6 +37,7 @@ def test_tokens_are_those_of_transformers(kind: str, engine: str, tmp_path: Path
     assert session.length == len(greedy) - 1
 
 
+@pytest.mark.usefixtures("compiled_here")
 @pytest.mark.parametrize("kind", ["mistral"])
 def test_a_prompt_in_chunks_is_one_text(kind: str, tmp_path: Path) -> None:
     """Prompts longer than a chunk, told in pieces of any size, beyond the room of a cache."""
@@ -72,7 +73,7 @@ def test_all_kinds_are_tried() -> None:
     assert {getattr(case, "values", case)[0] for case in CASES} <= set(KINDS)
 
 
-@pytest.mark.usefixtures("few_counts")
+@pytest.mark.usefixtures("few_counts", "compiled_here")
 @pytest.mark.parametrize("engine", ["native", "interpreter"])
 def test_sessions_forget_and_multiply(engine: str, tmp_path: Path) -> None:
     session = open_session(write_folder("bitnet-packed", tmp_path), engine)
