@@ -35,7 +35,8 @@ TRIPLES = {
     "armv7": "armv7-linux-gnueabihf",
     "riscv64": "riscv64-linux-gnu",
 }
-# LLVM ends the process where it lacks an instruction, hence another one.
+# LLVM ends the process where it lacks an instruction, hence another one. Instructions are as many
+# as the features of a processor let; its name alone is asked for with nothing to compile.
 COMPILE = """
 import sys
 from functools import cache
@@ -50,12 +51,15 @@ from triton_dsl.lowering.to_native.kernels.recipes import recipe_named
 def kernels(recipe):
     return str(convert_module(kernel_module(recipe, "panels", KINDS[0]), fallback_target_triple=""))
 
+done = set()
 for line in sys.argv[1:]:
     triple, cpu, name = line.split()
     machine = machine_of(triple, cpu)
-    text = kernels(recipe_named(name, machine.features))
+    needed = name, machine.features
+    text = 'target triple = ""' if needed in done else kernels(recipe_named(*needed))
     text = text.replace('target triple = ""', f'target triple = "{triple}"')
-    assert len(compile_text(text, machine).object()) > 1000
+    assert len(compile_text(text, machine).object()) > (100 if needed in done else 1000)
+    done.add(needed)
     print(cpu, name)
 """
 
