@@ -68,7 +68,21 @@ def test_images_are_classified(name: str) -> None:
     assert expected.shape == (2, 10) and expected.isfinite().all()
     packed = pack_model(model)
     torch.testing.assert_close(packed(x.double()), expected)
-    assert packed.float()(x).isfinite().all()
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        pytest.param(name, marks=[] if name in ("mnist", "cifar") else [pytest.mark.slow])
+        for name in MODELS
+    ],
+)
+def test_packed_networks_run_in_native_code(name: str) -> None:
+    """In float32, in which every layer is compiled: for each shape anew."""
+    torch.manual_seed(0)
+    make, shape = MODELS[name]
+    with torch.no_grad():
+        assert pack_model(make().eval())(torch.randn(2, *shape)).isfinite().all()
 
 
 def test_ends_are_float_unless_asked() -> None:
