@@ -28,9 +28,9 @@ from ..inference import OneOperandOp, fail, tensor_type
 from ..meaning import Array, mapped
 from ..shapes import axis_index, broadcasts_to, integer, is_float
 from ..traits import BitExact, Idempotent, Increasing, Rounds, WorksAlong
-from .elementwise import ClampOp, ErfOp, ExpOp, FloatBinaryOp, FloatUnaryOp, UnaryOp, error_function
+from .elementwise import ClampOp, ExpOp, FloatBinaryOp, FloatUnaryOp, UnaryOp
 from .formula import Formula
-from .functions import Expm1Op, Log1pOp
+from .functions import ErfOp, Expm1Op, Log1pOp, error_function
 from .interpret_linear import softmax_along
 
 

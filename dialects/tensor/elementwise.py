@@ -144,12 +144,6 @@ def quotient(x: Array, y: Array) -> Array:
     return floored + (inexact & ((x < 0) != (y < 0))).astype(floored.dtype)
 
 
-def error_function(x: Array) -> Array:
-    """erf(x), computed in double precision by the C library."""
-    values = np.fromiter(map(math.erf, x.reshape(-1).tolist()), np.float64, x.size)
-    return values.reshape(x.shape)
-
-
 def saturate(x: Array, dtype: np.dtype[Any]) -> Array:
     """Floats to integers: truncated toward zero, saturated, NaN to 0."""
     info = np.iinfo(dtype)
@@ -455,18 +449,6 @@ class FloorOp(UnaryOp):
     compute = mapped(np.floor)
     FLOAT_ONLY: ClassVar[bool] = True
     traits = traits_def(Idempotent(), HasSteps(), Increasing())
-
-
-@irdl_op_definition
-class ErfOp(FloatUnaryOp):
-    """y = erf(x) = 2/√π ∫₀ˣ e^(-t²) dt.
-
-    %y = tensor.erf %x : (tensor<4xf32>) -> tensor<4xf32>
-    """
-
-    name = "tensor.erf"
-    compute = mapped(error_function)
-    traits = traits_def(Increasing())
 
 
 def require_representable(type: AnyTensor, value: float, what: str) -> None:

@@ -25,6 +25,24 @@ from .elementwise import ArithmeticOp, ExpOp, FloatUnaryOp, LogOp, PowOp, SqrtOp
 from .formula import Formula, factorials
 
 
+def error_function(x: Array) -> Array:
+    """erf(x), computed in double precision by the C library."""
+    values = np.fromiter(map(math.erf, x.reshape(-1).tolist()), np.float64, x.size)
+    return values.reshape(x.shape)
+
+
+@irdl_op_definition
+class ErfOp(FloatUnaryOp):
+    """y = erf(x) = 2/√π ∫₀ˣ e^(-t²) dt.
+
+    %y = tensor.erf %x : (tensor<4xf32>) -> tensor<4xf32>
+    """
+
+    name = "tensor.erf"
+    compute = mapped(error_function)
+    traits = traits_def(Increasing())
+
+
 @irdl_op_definition
 class CeilOp(UnaryOp):
     """y = ⌈x⌉.
