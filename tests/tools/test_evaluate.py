@@ -89,10 +89,10 @@ def test_the_report(model: Path, text: Path, capsys: pytest.CaptureFixture[str])
 def test_engines_beside_each_other(
     model: Path, text: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    options = ["--text", text, "--tokens", 60, "--engine", "pytorch", "-n", 20]
+    options = ["--text", text, "--tokens", 30, "--engine", "pytorch", "-n", 8]
     options += ["--against", "interpreter"]
     found = report(capsys, model, *options)
-    assert found["agrees"] and found["greedy"] == {"same": 20, "of": 20, "margin": None}
+    assert found["agrees"] and found["greedy"] == {"same": 8, "of": 8, "margin": None}
     assert found["same_choice"] == 1 and 0 < found["largest_difference"] < 0.1
     assert found["against"]["nats"] == pytest.approx(found["nats"], rel=1e-3)
     options = ["--text", text, "--engine", "pytorch", "--against", "interpreter"]

@@ -65,7 +65,7 @@ def test_the_text_comes_as_tokens_do(
 def test_draws_are_repeatable(model: Path, capsys: pytest.CaptureFixture[str]) -> None:
     def drawn(seed: int) -> list[int]:
         options = ["--temperature", "1.5", "--top-k", "20", "--top-p", "0.9", "--seed", str(seed)]
-        arguments = ["generate", str(model), "--prompt", "spikes add", "-n", "12", "--json"]
+        arguments = ["generate", str(model), "--prompt", "spikes add", "-n", "6", "--json"]
         assert main([*arguments, *options, "--engine", "interpreter"]) == 0
         return list(json.loads(capsys.readouterr().out)["tokens"])
 

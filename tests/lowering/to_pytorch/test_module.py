@@ -198,30 +198,34 @@ sys.modules["numpy"] = None
 sys.modules["safetensors"] = None if sys.argv[2] == "bare" else sys.modules.get("safetensors")
 if sys.argv[2] != "bare": del sys.modules["safetensors"], sys.modules["numpy"]
 sys.path.insert(0, sys.argv[1])
-import model, torch
-print(model.load()(torch.ones(1, 784)).tolist()[0])
+import torch
+from importlib import import_module
+for weights in sys.argv[3:]:
+    print(import_module(weights).load()(torch.ones(1, 784)).tolist()[0])
 """
 
 
 @pytest.mark.parametrize(
-    ("weights", "libraries"), [("file", "bare"), ("embed", "bare"), ("file", "safetensors")]
+    ("libraries", "kinds"), [("bare", ["file", "embed"]), ("safetensors", ["file"])]
 )
 def test_the_file_runs_with_torch_alone(
-    weights: str,
     libraries: str,
+    kinds: list[str],
     compile_text: Compile,
     tmp_path: Path,
     check_style: Callable[[str], None],
 ) -> None:
-    artifact = compile_text(LINEAR, STORED, weights=weights)
-    check_style(artifact.text())
-    written = write_artifact(artifact, tmp_path / "model.py")
-    names = ["model.py", "model.safetensors"] if weights == "file" else ["model.py"]
-    assert [path.name for path in written] == names
-    command = [sys.executable, "-W", "ignore", "-c", ALONE, str(tmp_path), libraries]
+    for weights in kinds:
+        artifact = compile_text(LINEAR, STORED, weights=weights)
+        check_style(artifact.text())
+        written = write_artifact(artifact, tmp_path / f"{weights}.py")
+        names = ["file.py", "file.safetensors"] if weights == "file" else ["embed.py"]
+        assert [path.name for path in written] == names
+    command = [sys.executable, "-W", "ignore", "-c", ALONE, str(tmp_path), libraries, *kinds]
     done = subprocess.run(command, capture_output=True, text=True, check=False, cwd=tmp_path)
     assert done.returncode == 0, done.stderr
-    assert eval(done.stdout) == (TRITS.sum(axis=0) + np.arange(10)).tolist()
+    expected = (TRITS.sum(axis=0) + np.arange(10)).tolist()
+    assert [eval(line) for line in done.stdout.splitlines()] == [expected] * len(kinds)
 
 
 def test_kernels_change_last_places_only(

@@ -130,7 +130,13 @@ def cells(files: list[str], folder: Path) -> Counter[tuple[str, str]]:
     return found
 
 
-@pytest.mark.parametrize("name", DESIGNS)
+SLOW = ("conv", "folded conv", "residual")
+"""Designs that take long to prove, and are counted and simulated instead."""
+
+
+@pytest.mark.parametrize(
+    "name", [pytest.param(n, marks=[] if n in SLOW else [pytest.mark.slow]) for n in DESIGNS]
+)
 def test_it_exports_as_many_cells_and_the_same_behaviour(
     require_tool: RequireTool, iverilog: str, program: Program, tmp_path: Path, name: str
 ) -> None:
@@ -147,9 +153,6 @@ def test_it_exports_as_many_cells_and_the_same_behaviour(
     subprocess.run(command, cwd=tmp_path, check=True)
     shown = subprocess.run(["vvp", "-N", "run"], cwd=tmp_path, capture_output=True, text=True)
     assert "PASS" in shown.stdout
-
-
-SLOW = ("conv", "folded conv", "residual")
 
 
 @pytest.mark.parametrize(
