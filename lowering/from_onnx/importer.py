@@ -149,6 +149,8 @@ class _Importer:
     ) -> Imported:
         """The module."""
         graph = self.model.graph
+        if not graph.output:
+            raise SourceError(f"{self.where}: no ONNX model: its graph has no outputs")
         require_text(self.where, name, *(info.name for info in (*graph.input, *graph.output)))
         scope = Scope(self, self._opsets(self.model.opset_import))
         self.builder.location = self._location("model", 0)
@@ -264,6 +266,8 @@ class _Importer:
                 self.builder.notes.clear()
                 results = answer if isinstance(answer, tuple) else (answer,)
                 for name, value in zip(outputs, results, strict=False):
+                    again = bool(name) and name in scope.values
+                    refuse(again, f"it gives '{name}', which is there before it")
                     scope.values[name] = value
                 if len(results) < len(outputs) and any(outputs[len(results) :]):
                     raise ProblemError(f"it gives {len(results)} results, not {len(outputs)}")

@@ -127,7 +127,8 @@ def _tensor_refusal(op: Operation) -> str | None:
         return refusal(op)
     if not holds_integers(op.operands[0]):
         return FLOATS
-    if tensor_type(op.operands[0]).get_num_dims() not in (3, 4):
+    vectors = (2,) if isinstance(op, tensor.PadToOp) else ()
+    if tensor_type(op.operands[0]).get_num_dims() not in (*vectors, 3, 4):
         return "only images of one or two axes become streams"
     if isinstance(op, ternary.ConvOp | tensor.ConvOp) and not all(map(is_known, op.operands[1:])):
         return "its weights and parameters must be constants with values"

@@ -283,3 +283,22 @@ def test_models_of_unknown_versions_are_refused(bench: Any) -> None:
                         opset=99)  # fmt: skip
     with pytest.raises(SourceError, match="opset 99 is not supported"):
         from_onnx(model)
+
+
+@pytest.mark.parametrize(
+    ("outputs", "taken", "message"),
+    [
+        (["y", "y"], "x", r"Neg at 'y' of .*: it gives 'y', which is there before it"),
+        (["y", "x"], "y", r"Neg at 'x' of .*: it gives 'x', which is there before it"),
+        ([], "", "its graph has no outputs"),
+    ],
+)
+def test_values_that_are_made_twice_or_never_leave(
+    bench: Any, outputs: list[str], taken: str, message: str
+) -> None:
+    """ONNX Runtime refuses these files too."""
+    kinds = zip(("Relu", "Neg"), ("x", taken), outputs, strict=False)
+    nodes = [helper.make_node(kind, [given], [made]) for kind, given, made in kinds]
+    model = bench.model(nodes, {"x": (np.float32, [4])}, outputs[:1], {})
+    with pytest.raises(TritonError, match=message):
+        from_onnx(model)

@@ -130,8 +130,8 @@ class ImageProgram:
 
     def pad(
         self,
-        low: tuple[int, int],
-        high: tuple[int, int],
+        low: tuple[int, ...],
+        high: tuple[int, ...],
         value: int,
         channels: tuple[int, int] = (0, 0),
     ) -> None:

@@ -196,6 +196,8 @@ def test_padding_of_channels(iverilog: str, program: Program, around: int) -> No
     written = ImageProgram(5, 2, 3, 4, "i8")
     written.pad((0, around), (around, 0), 3, channels=(1, 2))
     written.conv(2, (2, 2))
+    written.unary("reduce_max", shape=(2,), attr="{axes = array<i64: 2, 3>}")
+    written.pad((), (), -2, channels=(0, 1))
     checked(program, written)
 
 
