@@ -28,6 +28,7 @@ from .formula import Formula
 from .interpret_linear import along_channels
 from .linear import check_vector, same_elements
 from .reduction import ReduceMeanOp, ReduceVarianceOp, require_float
+from .shape import ReshapeToOp
 
 _EPSILON = FloatAttr(1e-5, f64)
 
@@ -70,6 +71,11 @@ class BatchNormOp(InferredOp):
     def compute(self, x: Array, *vectors: Array) -> Array:
         scale, bias, mean, variance = (along_channels(v, x.ndim) for v in vectors)
         return (x - mean) / np.sqrt(variance + x.dtype.type(self.epsilon.value.data)) * scale + bias
+
+    def decompose(self, x: Formula, *vectors: Formula) -> Formula:
+        shape = [-1, *[1] * (x.rank - 2)]
+        scale, bias, mean, variance = (v.of(ReshapeToOp, shape=shape) for v in vectors)
+        return (x - mean) / (variance + self.epsilon.value.data).of(SqrtOp) * scale + bias
 
 
 def check_epsilon(epsilon: FloatAttr[Float64Type]) -> None:

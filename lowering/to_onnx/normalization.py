@@ -11,17 +11,9 @@ from .onnx_writer import Rule, Writer
 
 
 def batch_norm(e: Writer, op: tensor.BatchNormOp) -> None:
-    """BatchNormalization with fixed statistics; written out for float64, since its ε is float32."""
+    """BatchNormalization with fixed statistics."""
     operands = [op.input, op.scale, op.bias, op.mean, op.variance]
     inputs = [e.value(v) for v in operands]
-    if e.element(inputs[0]) is Element.DOUBLE:
-        rank = tensor_type(op.input).get_num_dims()
-        scale, bias, mean, variance = (e.along_axis(v, (1,), 1, rank) for v in inputs[1:])
-        epsilon = e.scalar(op.epsilon.value.data, Element.DOUBLE)
-        root = e.apply("Sqrt", [e.apply("Add", [variance, epsilon])])
-        out = e.apply("Div", [e.apply("Sub", [inputs[0], mean]), root])
-        e.bind(op.result, e.apply("Add", [e.apply("Mul", [out, scale]), bias]))
-        return
     e.bind(op.result, e.apply("BatchNormalization", inputs, epsilon=op.epsilon.value.data))
 
 

@@ -47,8 +47,10 @@ def takes(kind: type[Operation], element: Attribute, opset: int) -> bool:
     if kind not in RULES:
         return False
     type = element_type(element)
-    if kind is tensor.LayerNormOp:  # the operator's ε is float32
-        return opset >= 17 and type is not Element.DOUBLE
+    if kind in (tensor.BatchNormOp, tensor.LayerNormOp) and type is Element.DOUBLE:
+        return False  # the operator's ε is float32
+    if kind is tensor.LayerNormOp:
+        return opset >= 17
     if kind is tensor.ScatterElementsOp:  # since when it adds
         return opset >= 16 and compute_type("ScatterElements", type) is not None
     if kind not in elementwise.UNARY and kind not in elementwise.BINARY:

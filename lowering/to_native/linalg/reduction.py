@@ -29,7 +29,7 @@ from .linalg_builder import (
     element,
     rank,
 )
-from .linear import along, window_sizes
+from .linear import window_sizes
 from .reshaping import reduce, reshape
 from .scalars import Number, Scalars, integer_range, signed_bits
 
@@ -244,27 +244,6 @@ def _is_filled(x: SSAValue) -> bool:
     )
 
 
-def batch_norm(
-    builder: LinalgBuilder,
-    op: tensor.BatchNormOp,
-    x: SSAValue,
-    scale: SSAValue,
-    bias: SSAValue,
-    average: SSAValue,
-    variance: SSAValue,
-) -> SSAValue:
-    """`tensor.batch_norm`."""
-    epsilon = op.epsilon.value.data
-    vectors = [along(builder, v, rank(x), 1) for v in (average, variance, scale, bias)]
-
-    def body(
-        s: Scalars, a: SSAValue, m: SSAValue, v: SSAValue, g: SSAValue, b: SSAValue
-    ) -> SSAValue:
-        return s.add(s.mul(s.div(s.sub(a, m), s.sqrt(s.add(v, epsilon))), g), b)
-
-    return builder.map([x, *vectors], body, element(x))
-
-
 RULES: dict[type[Operation], Rule] = {
     tensor.MaxPoolOp: max_pool,
     tensor.AvgPoolOp: avg_pool,
@@ -276,5 +255,4 @@ RULES: dict[type[Operation], Rule] = {
     tensor.ArgmaxOp: argmax,
     tensor.CumsumOp: cumulative,
     tensor.CumprodOp: cumulative,
-    tensor.BatchNormOp: batch_norm,
 }
