@@ -171,10 +171,13 @@ def taken() -> Generator[int]:
         yield server.getsockname()[1]
 
 
-def restore(whole: Path, folder: Path) -> None:
-    for path in folder.iterdir():
+def restore(whole: Path, folder: Path, name: str) -> None:
+    """Make a file what it was; whatever else a command leaves is a fault that is told."""
+    path = folder / name
+    if path.exists() or path.is_symlink():
         remove(path)
-    shutil.copytree(whole, folder, dirs_exist_ok=True)
+    copy = shutil.copytree if (whole / name).is_dir() else shutil.copy2
+    copy(whole / name, path)
 
 
 def remove(path: Path) -> None:
@@ -290,17 +293,17 @@ def test_what_files_hold_is_told(
                 continue
             if kind == "empty" and (words[1], name) in MAY_BE_EMPTY:
                 continue
-            restore(whole, folder)
             fault(folder / name)
             wrong = refused(words, folder, capsys, Path(name).stem)
+            restore(whole, folder, name)
             found += [f"{name} is {kind}: {each}" for each in wrong]
         for kind, change in ARRAYS.items():
             if name[0] in TAKEN.get(kind, ""):
                 continue
-            restore(whole, folder)
             if rewrite(folder / name, change):
                 wrong = refused(words, folder, capsys)
                 found += [f"{name} is {kind}: {each}" for each in wrong]
+                restore(whole, folder, name)
     assert not found, "\n".join(found)
 
 
@@ -319,14 +322,12 @@ def no_room() -> Generator[None]:
 
 @pytest.mark.parametrize("command", [each for each in COMMANDS if "OUT" in each])
 def test_places_that_cannot_be_written_are_told(
-    command: str, whole: Path, folder: Path, capsys: pytest.CaptureFixture[str]
+    command: str, folder: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     found: list[str] = []
     for place in ("net.tri/OUT", "/proc/none/OUT", "a" * 300):
-        restore(whole, folder)
         words = command.replace("OUT", place).split()
         found += [f"{place[:20]}: {each}" for each in refused(words, folder, capsys)]
-    restore(whole, folder)
     with no_room():
         found += [f"full: {each}" for each in refused(command.split(), folder, capsys)]
     assert not found, "\n".join(found)
