@@ -50,9 +50,15 @@ def random_weight(window: dict[str, Any], outs: int = 8) -> torch.Tensor:
     return random_trits(outs, 4 // window.get("groups", 1), 3, 2)
 
 
+IMAGES = [
+    *(((2, 4, 7, 9), is_whole) for is_whole in (False, True)),
+    *((shape, True) for shape in ((1, 4, 5, 20), (0, 4, 7, 9), (4, 7, 9))),
+]
+"""Shapes, and whether a scale and a bias are given."""
+
+
 @pytest.mark.parametrize("window", WINDOWS)
-@pytest.mark.parametrize("shape", [(2, 4, 7, 9), (1, 4, 5, 20), (0, 4, 7, 9), (4, 7, 9)])
-@pytest.mark.parametrize("is_whole", [False, True])
+@pytest.mark.parametrize(("shape", "is_whole"), IMAGES)
 def test_convolutions_are_right(
     window: dict[str, Any], shape: tuple[int, ...], is_whole: bool
 ) -> None:
