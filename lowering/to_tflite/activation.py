@@ -8,6 +8,7 @@ from ...dialects import tensor
 from .elementwise import clip, elementwise
 from .graph import Tensor
 from .layout import Layout, with_last
+from .merged_axes import MOST_AXES, on_merged_axes
 from .tflite_writer import Rule, Writer
 
 
@@ -33,10 +34,17 @@ def _elu(e: Writer, x: Tensor, op: tensor.EluOp) -> Tensor:
 def along_axis(e: Writer, op: tensor.SoftmaxOp | tensor.LogSoftmaxOp) -> None:
     """SOFTMAX and LOG_SOFTMAX work on the last axis: another one is brought there."""
     x, layout = last(e, op.operand, op.axis.value.data)
-    if isinstance(op, tensor.SoftmaxOp):
-        e.bind(op.result, e.apply("SOFTMAX", [x], beta=1.0), layout)
+
+    def of_rows(rows: list[Tensor], _: object = None) -> Tensor:
+        if isinstance(op, tensor.SoftmaxOp):
+            return e.apply("SOFTMAX", rows, beta=1.0)
+        return e.apply("LOG_SOFTMAX", rows)
+
+    if x.rank > MOST_AXES:
+        out = on_merged_axes(e, [x], x.shape, [x.rank - 1], of_rows)
     else:
-        e.bind(op.result, e.apply("LOG_SOFTMAX", [x]), layout)
+        out = of_rows([x])
+    e.bind(op.result, out, layout)
 
 
 def last(e: Writer, value: SSAValue, axis: int) -> tuple[Tensor, Layout]:

@@ -15,6 +15,7 @@ from ...dialects.tensor.shape import SLICE_END
 from .graph import Element, Tensor
 from .kernels import compute_type
 from .layout import flattened, moves, plain, regrouped
+from .merged_axes import MOST_AXES, merged_sizes, on_merged_axes
 from .tflite_writer import Inexpressible, Rule, Writer
 
 
@@ -116,7 +117,15 @@ def concatenate(e: Writer, op: tensor.ConcatenateOp) -> None:
     inputs = [e.laid(v, layout) for v in values]
     shape = layout.stored(tensor_type(op.result).get_shape())
     axis = layout.axis(op.axis.value.data)
-    e.bind(op.result, e.apply("CONCATENATION", inputs, shape=shape, axis=axis), layout)
+
+    def joined(flat: list[Tensor], runs: list[list[int]]) -> Tensor:
+        sizes, place = merged_sizes(shape, runs), runs.index([axis])
+        return e.apply("CONCATENATION", flat, shape=sizes, axis=place)
+
+    if rank > MOST_AXES:
+        e.bind(op.result, on_merged_axes(e, inputs, shape, [axis], joined), layout)
+    else:
+        e.bind(op.result, e.apply("CONCATENATION", inputs, shape=shape, axis=axis), layout)
 
 
 def split(e: Writer, op: tensor.SplitOp) -> None:
@@ -191,6 +200,15 @@ def pad(
         size if size == DYNAMIC else size + a + b
         for size, a, b in zip(x.shape, low, high, strict=True)
     )
+    if x.rank >= MOST_AXES:
+        sides = [axis for axis in range(x.rank) if low[axis] or high[axis]]
+
+        def padded(flat: list[Tensor], runs: list[list[int]]) -> Tensor:
+            before, after = ([side[run[0]] for run in runs] for side in (low, high))
+            return pad(e, flat[0], before, after, value)
+
+        if any(axis not in sides and axis + 1 not in sides for axis in range(x.rank - 1)):
+            return on_merged_axes(e, [x], shape, sides, padded)
     pads = e.indices(np.array([low, high]).T, "pads")
     # On a grid PAD fills with the zero point.
     if value == (0 if x.quantization is None else x.quantization.zero_point):

@@ -33,6 +33,7 @@ from .graph import (
 )
 from .kernels import compute_type
 from .layout import Layout, image_order, is_free, moves, plain
+from .merged_axes import MOST_AXES, on_merged_axes
 
 Storage: TypeAlias = str
 """How weights of trits are stored: `auto`, `2bit`, `4bit` or `int8`."""
@@ -378,5 +379,12 @@ class Writer:
         shape = tuple(1 if a in axes else size for a, size in left)
         if not axes:
             return tensor
+        if tensor.rank > MOST_AXES:
+
+            def reduced(flat: list[Tensor], runs: list[list[int]]) -> Tensor:
+                places = [place for place, run in enumerate(runs) if run[0] in axes]
+                return self.reduce(kind, flat[0], places)
+
+            return on_merged_axes(self, [tensor], shape, axes, reduced, together=True)
         rest = [self.indices(sorted(axes), "axes")]
         return self.apply(kind, [tensor], shape=shape, rest=rest, keepDims=keepdims)
