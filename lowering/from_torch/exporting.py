@@ -48,6 +48,8 @@ from .padded_sequences import padded_sequences
 from .rolling import roll_steps
 from .sizes import is_free, sizes_of
 from .standard_layers import batched_experts, masks_as_given, settled, shortened
+from .taking_apart import Decompositions, take_apart
+from .uniform_values import uniform_values
 
 if TYPE_CHECKING:
     from ..models import ExampleInputs
@@ -55,7 +57,7 @@ if TYPE_CHECKING:
 HasRule: TypeAlias = "Callable[[Node], bool]"
 """Whether a node of the graph can be read."""
 
-_DECOMPOSITIONS = 4
+_DECOMPOSITIONS = 5
 """How often operators are decomposed: a decomposition may make others."""
 
 _LEAST, _MOST = 2, 1 << 24
@@ -108,7 +110,7 @@ def export(
         with (
             evaluating(module), batched_experts(module), fake_quantization(module),
             masks_as_given(), padded_sequences(), recording(), written_out_scores(),
-            known_branches(), _unvalidated(), torch.no_grad(),
+            known_branches(), uniform_values(), _unvalidated(), torch.no_grad(),
             # Its order of products hangs on sizes, which would be fixed for that.
             torch.backends.opt_einsum.flags(enabled=False), warnings.catch_warnings(),
         ):  # fmt: skip
@@ -157,9 +159,14 @@ def limits(exported: Exported) -> str:
 
 
 def readable(name: str, exported: Exported, has_rule: HasRule, keep: Collection[str]) -> Exported:
-    """The graph as it is where it can be read so, else in fewer operators; see `decomposed`."""
-    is_readable = _is_readable(exported.program, has_rule)
-    return exported if is_readable else decomposed(name, exported, has_rule, keep)
+    """The graph where it can be read as it is, or when single operators are taken apart.
+
+    Else in fewer operators; see `decomposed`.
+    """
+    if not _is_readable(exported.program, has_rule, keep):
+        return decomposed(name, exported, has_rule, keep)
+    _check_free(name, exported, exported.program)
+    return exported
 
 
 def _traced(
@@ -260,7 +267,7 @@ def decomposed(name: str, exported: Exported, has_rule: HasRule, keep: Collectio
         LoweringError: PyTorch cannot decompose it.
     """
     try:
-        with recording(), torch.no_grad(), warnings.catch_warnings():
+        with recording(), uniform_values(), torch.no_grad(), warnings.catch_warnings():
             # torch.export copies its own trees by a name that it deprecates.
             warnings.filterwarnings("ignore", "`isinstance\\(treespec", FutureWarning)
             exported.program.graph_module.recompile()  # operators have been replaced
@@ -269,6 +276,12 @@ def decomposed(name: str, exported: Exported, has_rule: HasRule, keep: Collectio
         raise
     except _FAILURES as error:
         raise LoweringError(explained(name, error)) from error
+    _check_free(name, exported, program)
+    return exported._replace(program=program, is_decomposed=True)
+
+
+def _check_free(name: str, exported: Exported, program: ExportedProgram) -> None:
+    """Refuse what operators were taken apart to where that fixed sizes."""
     fixed = exported.names.keys() - free_axes(program)
     if fixed:
         names = ", ".join(sorted({exported.names[place] for place in fixed}))
@@ -276,7 +289,6 @@ def decomposed(name: str, exported: Exported, has_rule: HasRule, keep: Collectio
             f"{name}: operators that must be taken apart fix sizes that were to be free: {names}\n"
             "Fix them, as with dynamic={} for all"
         )
-    return exported._replace(program=program, is_decomposed=True)
 
 
 def _bind(module: nn.Module, example_inputs: ExampleInputs) -> inspect.BoundArguments:
@@ -327,11 +339,12 @@ def evaluating(module: nn.Module) -> Generator[None]:
             part.training = True
 
 
-def _is_readable(program: ExportedProgram, has_rule: HasRule) -> bool:
-    """Whether the graph can be read as it is exported; decomposing costs more than exporting.
+def _is_readable(program: ExportedProgram, has_rule: HasRule, keep: Collection[str]) -> bool:
+    """Whether the graph can be read without running it again, which costs more than exporting.
 
     Operators that change a tensor which nobody else reads, such as the `relu_` behind a
     convolution, become those that give a new one; what is written to constants is computed.
+    Operators without a rule are taken apart.
     """
     for node in nodes_of(program):
         if operator_name(node) == "aten::dropout" and not Call.of(node).flag("train"):
@@ -353,7 +366,21 @@ def _is_readable(program: ExportedProgram, has_rule: HasRule) -> bool:
             or becomes_scattered(program, node)
         ):
             return False
-    return all(has_rule(node) or node in written for node in computed(program))
+    known: Decompositions = {}
+    for _ in range(_DECOMPOSITIONS):
+        missing = [node for node in computed(program) if not has_rule(node) and node not in written]
+        if not missing:
+            return True
+        if any(operator_name(node) in keep for node in missing):
+            break
+        known = known or cast("Decompositions", torch.export.default_decompositions())
+        try:
+            with uniform_values(), torch.no_grad():
+                if not all(take_apart(node, known) for node in missing):
+                    break
+        except _FAILURES:  # PyTorch says more about the whole graph
+            break
+    return False
 
 
 def _learns(node: Node) -> bool:
@@ -365,7 +392,7 @@ def _learns(node: Node) -> bool:
 def _decomposed(
     program: ExportedProgram, has_rule: HasRule, keep: Collection[str]
 ) -> ExportedProgram:
-    known: Mapping[OperatorBase, Callable[..., object]] = {}
+    known: Decompositions = {}
     for turn in range(_DECOMPOSITIONS):
         missing = {
             cast("OperatorBase", node.target)
@@ -374,9 +401,7 @@ def _decomposed(
             and not cast("FunctionSchema", schema_of(node)).is_mutable
         }  # fmt: skip
         if missing and not known:  # which takes long to look for them all
-            known = cast(
-                "Mapping[Any, Callable[..., object]]", torch.export.default_decompositions()
-            )
+            known = cast("Decompositions", torch.export.default_decompositions())
         table = {target: known[target] for target in missing if target in known}
         if turn and not table:
             break

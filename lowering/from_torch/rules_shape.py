@@ -31,7 +31,7 @@ from .sizes import (
     sizes_of,
     static,
 )
-from .torch_builder import Builder, Known, Rule, element_type
+from .torch_builder import Builder, Known, Rule, element_type, refined
 
 
 def _view(e: Builder, call: Call) -> SSAValue:
@@ -160,7 +160,10 @@ def _select(e: Builder, call: Call) -> SSAValue:
             place = e.add(tensor.ModOp(place, e.number(sizes[axis], i64)))
         return e.gather(e.value(call["self"]), axis, place)
     end = index + 1 if index != -1 else SLICE_END
-    return e.add(tensor.SqueezeOp(cut(e, e.value(call["self"]), axis, index, end), [axis]))
+    part = refined(
+        cut(e, e.value(call["self"]), axis, index, end), (*sizes[:axis], 1, *sizes[axis + 1 :])
+    )
+    return e.add(tensor.SqueezeOp(part, [axis]))
 
 
 def read(e: Builder, call: Call) -> SSAValue:

@@ -189,13 +189,20 @@ def split(builder: LinalgBuilder, op: tensor.SplitOp, x: SSAValue) -> tuple[SSAV
 
 
 def slice_(builder: LinalgBuilder, op: tensor.SliceOp, x: SSAValue) -> SSAValue:
-    """`tensor.slice`; bounds of axes whose size is known at run time alone are clamped there."""
+    """`tensor.slice`; bounds of axes whose size is known at run time alone are clamped there.
+
+    Unless the type of the result says how many elements there are within.
+    """
     offsets: list[Size] = []
     lengths: list[Size] = []
     steps = op.steps.get_values()
     bounds = zip(op.starts.get_values(), op.ends.get_values(), steps, strict=True)
-    for size, (start, end, step) in zip(builder.sizes(x), bounds, strict=True):
-        if isinstance(size, int):
+    found = tensor_type(op.result).get_shape()
+    for size, (start, end, step), known in zip(builder.sizes(x), bounds, found, strict=True):
+        if known != DYNAMIC and not isinstance(size, int):
+            length = known
+            offset = start if start >= 0 else builder.add(size, start)
+        elif isinstance(size, int):
             chosen = range(*slice(start, end, step).indices(size))
             offset: Size = chosen.start if len(chosen) else 0
             length: Size = len(chosen)

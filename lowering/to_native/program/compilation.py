@@ -97,7 +97,8 @@ def compiled(
         adds=options.additions,
     )
     outputs = plan_function(program, copy)
-    least = least_batch(size for view in program.views.values() for size in view.sizes)
+    sizes = (size for view in program.views.values() for size in view.sizes)
+    least = least_batch([*sizes, *program.rest])
     shared = share_memory(program, outputs) if options.outside else []
     fuse(program)
     use_literals([step for step in program.steps if isinstance(step, NestStep)])

@@ -93,7 +93,10 @@ def extract_slice(program: Program, op: upstream.ExtractSliceOp) -> None:
     offsets = _list(program, op.static_offsets.get_values(), op.offsets)
     sizes = _list(program, op.static_sizes.get_values(), op.sizes)
     steps = _list(program, op.static_strides.get_values(), op.strides)
-    cut = program.view(op.source).cut(offsets, sizes, steps)
+    source = program.view(op.source)
+    cut = source.cut(offsets, sizes, steps)
+    ends = zip(source.sizes, offsets, sizes, steps, strict=True)
+    program.rest += [whole - start - part for whole, start, part, step in ends if step == ONE]
     if tensor_type(op.result).get_num_dims() != cut.rank:
         raise RefusedError("drops axes")
     program.views[op.result] = cut
