@@ -1,6 +1,7 @@
 """Small programs, one for each kind of hardware, that every tool is shown."""
 
 from collections.abc import Callable
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -125,8 +126,9 @@ def source(program: Program, name: str) -> tuple[ModuleOp, dict[str, Any]]:
     return program(text, values), {"time_budget": 0.01, "vectors": 4, **options}
 
 
+@cache
 def hardware(program: Program, name: str, **more: Any) -> tuple[ModuleOp, Artifact]:
-    """A design as hw, comb and seq, and the files that the target makes of that."""
+    """A design as hw, comb and seq, and the files that the target makes of that; for reading."""
     module, values = source(program, name)
     target = VerilogTarget()
     options = read_options(target, {**values, **more})
