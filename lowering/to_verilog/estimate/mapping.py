@@ -106,8 +106,10 @@ def cover(
             needed |= flat[node]
         if node in limits:
             below = longest if kinds[node] == TABLE else limits[node] - 1
-            fitting = [cut for cut in cuts[node] if cut[0] <= below] or cuts[node]
-            best = min(fitting, key=lambda c: (price(c), c[2])) if fitting[1:] else fitting[0]
+            best, *others = fitting = cuts[node]
+            if others:
+                fitting = [cut for cut in fitting if cut[0] <= below] or fitting
+                best = min(fitting, key=lambda c: (price(c), c[2])) if fitting[1:] else fitting[0]
             tables[node] = cut = best[4]
             for n in cut:
                 if limits.get(n, below) >= below:

@@ -173,9 +173,9 @@ class Netlist:
 
     def table(self, inputs: Sequence[int], luts: int = 1) -> int:
         """The literal of a look-up table, or of several, that stays as it is."""
-        nodes = {literal >> 1 for literal in inputs if literal > TRUE}
-        literal = self._new(TABLE, tuple(2 * node for node in sorted(nodes)))
-        self.whole[literal >> 1] = frozenset(nodes)
+        nodes = frozenset([literal >> 1 for literal in inputs if literal > TRUE])
+        literal = self._new(TABLE, tuple([2 * node for node in sorted(nodes)]))
+        self.whole[literal >> 1] = nodes
         self.luts[literal >> 1] = luts
         return literal
 
@@ -314,13 +314,16 @@ class Netlist:
                 if node >= 0:
                     needs[node], taken = taken, [2 * node]
             needs[chain.top] = taken
-        live = {literal >> 1 for literal in self.outputs}
-        stack = list(live)
-        while stack:
-            node = stack.pop()
-            new = {literal >> 1 for literal in needs.get(node, self.inputs[node])} - live
-            live |= new
-            stack += new
+        seen, inputs = bytearray(len(self.kinds)), self.inputs
+        stack = list({literal >> 1 for literal in self.outputs})
+        for node in stack:
+            seen[node] = 1
+        for node in stack:
+            for literal in needs.get(node) or inputs[node]:
+                if not seen[literal >> 1]:
+                    seen[literal >> 1] = 1
+                    stack.append(literal >> 1)
+        live = set(stack)
         self.registers = [r for r in self.registers if r.output in live]
         self.blocks = [b for b in self.blocks if not live.isdisjoint(b.outputs)]
         for chain in self.chains:

@@ -46,14 +46,21 @@ class Timing:
         self.arrivals = self.times.copy()
         """When each value is where it is read."""
         # What a node is made of has lower numbers.
-        tables, arrives = self.tables, self.arrivals.__getitem__
-        for node in range(1, len(self.readers)):
-            if node in tables:
-                cut = tables[node]
+        tables, times, arrivals = self.tables, self.times, self.arrivals
+        arrives = arrivals.__getitem__
+        for node, net in enumerate(self.nets):
+            cut = tables.get(node)
+            if cut is not None:
                 wide = known.wide * max(0, len(cut) - known.inputs)
-                self._set(node, max(map(arrives, cut), default=0.0) + known.lut + wide)
-            elif self.times[node] < 0:
-                self._compute(node)
+                time = max(map(arrives, cut), default=0.0) + known.lut + wide
+            elif times[node] >= 0:
+                continue
+            elif node in self.given:
+                self._compute(self.given[node], node)
+                continue
+            else:
+                time = known.clock_to_q
+            times[node], arrivals[node] = time, time + net
 
     def _set(self, node: int, time: float) -> None:
         self.times[node] = time
@@ -82,15 +89,12 @@ class Timing:
                 ends(self.netlist.groups[literal >> 1], literal, routed=False)
         return longest
 
-    def _compute(self, node: int) -> None:
+    def _compute(self, giver: Chain | Block, node: int) -> None:
         known = self.family
-        match self.given.get(node):
-            case Chain() as chain:
-                self._chain(chain)
-            case Block() as block:
-                self._set(node, known.memory if block.memories else known.clock_to_q + known.lut)
-            case _:
-                self._set(node, known.clock_to_q)
+        if isinstance(giver, Chain):
+            self._chain(giver)
+        else:
+            self._set(node, known.memory if giver.memories else known.clock_to_q + known.lut)
 
     def _chain(self, chain: Chain) -> None:
         known = self.family

@@ -7,8 +7,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from xdsl.dialects import seq
 from xdsl.dialects.builtin import UnitAttr
-from xdsl.ir import Operation, SSAValue
+from xdsl.ir import SSAValue
 
 from .....dialects.fabric import BitsOp, RowOp
 from .....dialects.shapes import bit_width
@@ -100,9 +101,7 @@ class _Emission:
             value = circuit.register(self._picked([places[net] for net in kept]), name)
             self.places |= {net: (value, place) for place, net in enumerate(kept)}
             if kept[0] in self.apart:
-                # A shift register would be a look-up table, which is what rows are short of.
-                assert isinstance(value.owner, Operation)
-                value.owner.attributes[APART] = UnitAttr()
+                _set_apart(value)
 
     def _bit(self, net: int) -> Place:
         """Where a bit is now."""
@@ -114,6 +113,9 @@ class _Emission:
             else:
                 wire, place = self.inputs[net]
                 self.given[net] = self.circuit.at(wire, self.cycle).value, place
+                if self.cycle - wire.cycle >= SHORTEST_SHIFT:
+                    for cycle in range(wire.cycle + 1, self.cycle + 1):
+                        _set_apart(self.circuit.at(wire, cycle).value)
         return self.given[net]
 
     def _picked(self, bits: Sequence[Place], name: str | None = None) -> SSAValue:
@@ -136,3 +138,9 @@ class _Emission:
         value = self._picked(bits, name if len(bits) > 1 else None)
         assert bit_width(value.type) == len(bits)
         return Signal(Wire(value, word.low, word.high, self.end, self.level), 1, word.offset)
+
+
+def _set_apart(value: SSAValue) -> None:
+    """Keep a register out of shift registers, which are look-up tables: rows are short of those."""
+    if isinstance(value.owner, seq.CompRegOp):
+        value.owner.attributes[APART] = UnitAttr()

@@ -23,11 +23,16 @@ from .sharing import Heights, Sharing, shared_rows
 from .summing import Heap, Summing, joined, negated, waiting
 from .triples import shared_triples
 
-TRIES = 96
+TRIES = 256
 """Ways to sum each output, where there are few bits."""
 
-_BITS_OF_TRIES = 800_000
-"""Bits that are summed in all ways together, about; three ways at least."""
+_BITS_OF_TRIES, _BITS_OF_MANY = 800_000, 160_000
+"""Bits that are summed in all ways together, about; where so few bits are summed that it is quick,
+the second one by the root of the ways. Three ways at least."""
+
+_IDLE = 0.2
+"""What a register of a bit that waits counts, beside others: a site of a slice has two flip-flops,
+of which a row's bits take little more than one."""
 
 FEWEST_BITS, MOST_BITS = 500, 150_000
 """Bits of all outputs that are planned: with fewer there is little to save, and a circuit of plain
@@ -163,7 +168,8 @@ def heap_plan(
     """
     if tries is None:
         bits = int((np.array([given.width for given in inputs]) @ (matrix != 0)).sum())
-        tries = min(TRIES, max(3, _BITS_OF_TRIES // max(bits, 1)))
+        tries = max(3, _BITS_OF_TRIES // max(bits, 1), (_BITS_OF_MANY // max(bits, 1)) ** 2)
+        tries = min(TRIES, tries)
     return _Planner(matrix, inputs, areas, exact, tries).plan()
 
 
@@ -254,10 +260,10 @@ class _Planner:
         """About what the cheapest sums of at most so many levels cost, the levels, and the sums."""
         chosen = [min((o for o in found if o.level <= end), key=self._cost) for found in options]
         waiting = sum((end - way.level) * width for way, width in zip(chosen, widths, strict=True))
-        return sum(map(self._cost, chosen)) + self.areas.kept(0, waiting), end, chosen
+        return sum(map(self._cost, chosen)) + self.areas.kept(0, _IDLE * waiting), end, chosen
 
     def _cost(self, way: Way) -> float:
-        return self.areas.kept(way.sites, way.waiting)
+        return self.areas.kept(way.sites, _IDLE * way.waiting)
 
     def _placed(self, tasks: Sequence[_Task], chosen: Sequence[Way]) -> HeapPlan:
         """The plan with these ways."""

@@ -98,7 +98,7 @@ def levels_hold(plan: HeapPlan) -> bool:
 
 @pytest.mark.parametrize(
     ("bits", "most_sites", "most_registers", "most_levels"),
-    [(4, 3_130, 8_500, 8), (1, 1_150, 2_400, 5)],
+    [(4, 3_090, 8_500, 8), (1, 1_100, 2_400, 5)],
 )
 def test_a_matrix_of_64_by_64(
     bits: int, most_sites: int, most_registers: int, most_levels: int
