@@ -43,6 +43,15 @@ _PASSING = (spike.ScanOp, spike.ToTensorOp, spike.FromTensorOp)
 Rule: TypeAlias = Callable[[Operation, "Forward"], Expr | Sequence[Expr]]
 
 
+_NOT_ON_WIDE_UNSIGNED = (
+    tensor.AddOp, tensor.SubOp, tensor.DivOp, tensor.ModOp, tensor.MaximumOp, tensor.MinimumOp,
+    tensor.ReluOp, tensor.ClampOp, tensor.AbsOp, tensor.SignOp, tensor.NotOp, tensor.CumsumOp,
+    tensor.ReduceSumOp, tensor.ReduceProdOp, tensor.ReduceMaxOp, tensor.ReduceMinOp,
+    tensor.ArgmaxOp, tensor.ArgminOp,
+)  # fmt: skip
+"""Ops that PyTorch has no kernels of for uint16, uint32 and uint64, as of 2.13."""
+
+
 class Refusal(Exception):
     """A rule cannot express the op as it stands; the message is the reason, one clause."""
 
@@ -289,6 +298,7 @@ class Forward:
             self._values[op.result] = entry.access
 
     def _apply(self, op: Operation, rule: Rule) -> None:
+        _refuse_wide_unsigned(op)
         forms = rule(op, self)
         operands = [self._source(value) for value in op.operands]
         inner = [value for value in operands if value in self._pending]
@@ -437,3 +447,11 @@ def dtype_of(value: SSAValue) -> str:
 def bits_of(value: SSAValue) -> int:
     """Bytes an element takes times eight."""
     return numpy_dtype(tensor_type(value).element_type).itemsize * 8
+
+
+def _refuse_wide_unsigned(op: Operation) -> None:
+    ordered = isinstance(op, tensor.CompareOp) and op.predicate.data not in ("eq", "ne")
+    if ordered or isinstance(op, _NOT_ON_WIDE_UNSIGNED):
+        kind = numpy_dtype(tensor_type(op.operands[0]).element_type)
+        if kind.kind == "u" and kind.itemsize > 1:
+            raise Refusal(f"PyTorch has no kernel of it for {kind}; convert to int64 before")
