@@ -20,7 +20,7 @@ from torch.fx import Node
 
 from ..problems import ProblemError
 from .calls import Call, fake_tensor, is_tensor, nodes_of, operator_name, schema_of
-from .in_place import becomes_functional, becomes_scattered
+from .in_place import becomes_functional, becomes_scattered, written_constants
 from .rewriting import Rewriting, are_equal
 from .row_operators import BESIDE, DIVISIONS, EACH, NEUTRAL, NEW, OF_IMAGES, RESHAPES
 from .sizes import Size, depends_on_values, product, size_of, sizes_of
@@ -70,6 +70,7 @@ class _AllRows(Rewriting):
         some = next(node for node in nodes if is_tensor(node) and _is_open(node.meta["val"]))
         super().__init__(program.graph, cast("Any", fake_tensor(some)).fake_mode)
         self.program, self.nodes = program, nodes
+        self.written = written_constants(program)
         self.each = EACH | elementwise
         self.chosen: dict[Size, _Chosen] = {}
         self.joined: set[Size] = set()
@@ -102,6 +103,8 @@ class _AllRows(Rewriting):
         if source is not None and is_choice and _is_open(value):
             return source(self, node)
         if not self.changed.intersection(node.all_input_nodes):
+            if (schema := schema_of(node)) and schema.is_mutable and node not in self.written:
+                self._is_functional(node)  # chosen rows may be read of what is written before
             return None
         if node.op != "call_function":
             if any(self._rows_of_any(part) for part in node.all_input_nodes if is_tensor(part)):
@@ -113,11 +116,13 @@ class _AllRows(Rewriting):
             return lambda: self.again(node)
         return self._operator(node)
 
+    def _is_functional(self, node: Node) -> bool:
+        return becomes_functional(node) or becomes_scattered(self.program, node)
+
     def _operator(self, node: Node) -> Writer:
-        if (schema := schema_of(node)) and schema.is_mutable:
-            functional = becomes_functional(node) or becomes_scattered(self.program, node)
-            if not functional and operator_name(node) != "aten::detach_":
-                raise ProblemError("it changes a tensor that others see")
+        changes = (schema := schema_of(node)) is not None and schema.is_mutable
+        if changes and not self._is_functional(node) and operator_name(node) != "aten::detach_":
+            raise ProblemError("it changes a tensor that others see")
         name, call = operator_name(node), Call.of(node)
         if not all(isinstance(value, Tensor) for value in _values(node)):  # a number, or nothing
             if any(map(self._rows_of_any, filter(is_tensor, node.all_input_nodes))):

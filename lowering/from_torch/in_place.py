@@ -67,7 +67,10 @@ def becomes_scattered(program: ExportedProgram, node: Node) -> bool:
     late = [user for user in base.users if place[user] > place[node]]
     is_own = base.op == "call_function" and not _may_share(base)
     if not is_own or not _ends(base, node, place) or (chain and not _read_at_once(node, place)):
-        return False
+        if not _is_last_name(changed, node, place):
+            return False
+        chain, late = [], [user for user in changed.users if place[user] > place[node]]
+        base = changed
     node.target, result = functional, node
     node.meta["val"] = fake_tensor(changed)
     for view in chain:
@@ -115,6 +118,26 @@ def _ends(node: Node, writer: Node, place: Mapping[Node, int]) -> bool:
     return True
 
 
+def _is_last_name(node: Node, writer: Node, place: Mapping[Node, int]) -> bool:
+    """Whether the memory of `node` is made here, and read as `node` alone behind `writer`."""
+    made = node
+    while _may_share(made):
+        sources = [s for s in made.all_input_nodes if not _is_number(s)]
+        if made.op != "call_function" or len(sources) != 1:
+            return False
+        (made,) = sources
+    names = [made]
+    for name in names:
+        before = (user for user in name.users if place[user] < place[writer])
+        names += [user for user in before if _may_share(user) and user not in names]
+    readers = {user for name in names if name is not node for user in name.users}
+    return all(place[user] <= place[writer] for user in readers)
+
+
+def _is_number(node: Node) -> bool:
+    return isinstance(node.meta.get("val"), bool | int | float | torch.SymInt)
+
+
 def _read_at_once(node: Node, place: Mapping[Node, int]) -> bool:
     """Whether what a writer gives is read, if at all, before anything is written again."""
     last = max((place[user] for user in node.users), default=0)
@@ -133,7 +156,7 @@ def _may_share(node: Node) -> bool:
     if node.target is operator.getitem and is_node(source := node.args[0]):
         return _may_share(source)
     schema = schema_of(node)
-    if isinstance(node.meta.get("val"), bool | int | float | torch.SymInt):
+    if _is_number(node):
         return False
     if node.op != "call_function" or schema is None:
         return node.op != "output"

@@ -23,7 +23,7 @@ from ...ir.arrays import Array
 from ..problems import ProblemError, refuse
 from .calls import Call, fake_tensor, is_tensor, schema_of
 from .rules_shape import cut, expanded, fixed
-from .sizes import Size, Sizes, product, static
+from .sizes import Size, Sizes, is_free, product, static
 from .torch_builder import Builder, Rule, array_of, element_type
 
 
@@ -300,10 +300,18 @@ def _slice_scatter(e: Builder, call: Call) -> SSAValue:
     source = e.operand(call["src"], call.value.dtype)
     if "index" in call:
         source = e.add(tensor.UnsqueezeOp(source, [axis]))
+        if is_free(sizes[axis]):
+            return _with_part(e, x, axis, call.integer("index"), source, call.integer("index") + 1)
         start = call.integer("index") % fixed(sizes[axis])
         places = range(start, start + 1)
     elif (start := call.size("start", 0)) == 0 and e.sizes(call["src"]) == sizes:
         return source
+    elif is_free(sizes[axis]) and not is_free(start) and call.integer("step", 1) == 1:
+        end, count = call.size("end", SLICE_END), e.sizes(call["src"])[axis]
+        if end == sizes[axis] or end == SLICE_END:
+            return _with_part(e, x, axis, start, source, 0)
+        stop = end if is_free(count) else start + fixed(count)
+        return _with_part(e, x, axis, start, source, static([stop], "bounds")[0])
     else:
         start, end, size = static([start, call.size("end", SLICE_END), sizes[axis]], "bounds")
         places = range(size)[start : end : call.integer("step", 1)]
@@ -315,6 +323,16 @@ def _slice_scatter(e: Builder, call: Call) -> SSAValue:
         parts += [cut(e, x, axis, places.stop, SLICE_END)] if places.stop != sizes[axis] else []
         return e.add(tensor.ConcatenateOp(parts, axis)) if len(parts) > 1 else source
     return _put(e, x, axis, fixed(sizes[axis]), source, np.array(places))
+
+
+def _with_part(
+    e: Builder, x: SSAValue, axis: int, start: int, part: SSAValue, stop: int
+) -> SSAValue:
+    """`x` with `part` between two places of a free axis; a `stop` of 0 is the end."""
+    parts = [cut(e, x, axis, 0, start)] if start else []
+    parts.append(part)
+    parts += [cut(e, x, axis, stop, SLICE_END)] if stop else []
+    return e.add(tensor.ConcatenateOp(parts, axis)) if len(parts) > 1 else part
 
 
 def _one_hot(e: Builder, call: Call) -> SSAValue:

@@ -172,8 +172,11 @@ def reduce(op: ReduceOp, e: Forward) -> Expr:
         return x
     if not axes:
         x, axes, keepdims = x.method("unsqueeze", 0), (0,), False
+    function = REDUCTIONS[type(op)]
+    if tensor_type(op.operand).element_type == i1:  # of no element too
+        function = {"torch.amax": "torch.any", "torch.amin": "torch.all"}.get(function, function)
     return call(
-        REDUCTIONS[type(op)],
+        function,
         x,
         dim=axes[0] if len(axes) == 1 else sequence(axes),
         correction=number(op.correction.value.data) if varies else None,

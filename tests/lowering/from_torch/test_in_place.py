@@ -216,3 +216,41 @@ def test_any_order_of_writes_and_reads(steps: list[tuple[str, int, int, int]]) -
     module = from_torch(Function(lambda value: performed(steps, value)), x, dynamic={})
     (found,) = run_module(module, [x.numpy()])
     np.testing.assert_allclose(found, wanted.numpy(), 1e-5, 1e-5)
+
+
+def _masked_slice(x: Tensor) -> Tensor:
+    """What is changed lies in memory that other names had, and that nobody reads any more."""
+    shifted = (x @ x.mT).reshape(x.shape[0], -1)[:, 1:].view(x.shape[0], 3, 5)
+    shifted *= x[:, :3, :1]
+    shifted[:, 0].add_(1)
+    return shifted.relu() + shifted
+
+
+def _read_again(x: Tensor) -> Tensor:
+    whole = (x @ x.mT).reshape(x.shape[0], -1)
+    part = whole[:, 1:]
+    part *= 2
+    return whole.sum(1) + part.sum(1)
+
+
+def _masks_in_turn(x: Tensor) -> Tensor:
+    y = x * 2
+    y[y < 0] = 0.5
+    y[x > 1] *= 3
+    return y
+
+
+def _free_axis(x: Tensor) -> Tensor:
+    y = torch.slice_scatter(x, x[:1] * 2, 0, 0, 1).clone()
+    y[:1] += 1
+    y[-1] = 0
+    return torch.select_scatter(y, y[0] - 1, 0, 0)
+
+
+@pytest.mark.parametrize("function", [_masked_slice, _read_again, _masks_in_turn, _free_axis])
+def test_what_is_read_behind_a_writer(function: Callable[[Tensor], Tensor]) -> None:
+    made = from_torch(Function(function), torch.randn(2, 4, 4))
+    for batch in (2, 5):
+        x = torch.randn(batch, 4, 4)
+        (found,) = run_module(made, [x.numpy()])
+        np.testing.assert_allclose(found, function(x).numpy(), rtol=1e-4, atol=1e-4)

@@ -501,6 +501,19 @@ func.func @forward(%x : tensor<?x4x5xi32>, %w : tensor<6x2x3xi32>) -> tensor<?x6
     agree(text, [np.zeros((0, 4, 5), np.int32), np.ones((6, 2, 3), np.int32)])
 
 
+def test_truth_values_of_no_element(agree: Agree) -> None:
+    text = """
+func.func @forward(%x : tensor<?x0xi1>) -> (tensor<?xi1>, tensor<?x1xi1>) {
+  %y = tensor.reduce_min %x {axes = array<i64: 1>, keepdims = false}
+    : (tensor<?x0xi1>) -> tensor<?xi1>
+  %z = tensor.reduce_max %x {axes = array<i64: 1>, keepdims = true}
+    : (tensor<?x0xi1>) -> tensor<?x1xi1>
+  func.return %y, %z : tensor<?xi1>, tensor<?x1xi1>
+}
+"""
+    agree(text, [np.zeros((3, 0), np.bool_)])
+
+
 def test_scalars_of_the_program_are_refused() -> None:
     from triton_dsl.dialects.registry import parse_module
     from triton_dsl.dialects.shapes import ShapeError
