@@ -7,9 +7,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from xdsl.dialects import seq
 from xdsl.dialects.builtin import UnitAttr
-from xdsl.ir import SSAValue
+from xdsl.ir import Operation, SSAValue
 
 from .....dialects.fabric import BitsOp, RowOp
 from .....dialects.shapes import bit_width
@@ -63,7 +62,13 @@ class _Emission:
         # Where bits are in this cycle: of rows, and of inputs and constants.
         self.places: dict[int, Place] = {}
         self.given: dict[int, Place] = {}
-        self.apart: set[int] = set()
+        # Inputs that wait long do so bit by bit, as what is kept apart is not made smaller.
+        self.apart = {
+            net
+            for net, (wire, _) in self.inputs.items()
+            if self.last.get(net, 0) - wire.cycle >= SHORTEST_SHIFT and wire.low < wire.high
+        }
+        self.places |= {net: self._bit(net) for net in self.apart}
 
     def outputs(self) -> list[Signal]:
         """Everything, in the order of the levels."""
@@ -101,7 +106,9 @@ class _Emission:
             value = circuit.register(self._picked([places[net] for net in kept]), name)
             self.places |= {net: (value, place) for place, net in enumerate(kept)}
             if kept[0] in self.apart:
-                _set_apart(value)
+                # A shift register would be a look-up table, which is what rows are short of.
+                assert isinstance(value.owner, Operation)
+                value.owner.attributes[APART] = UnitAttr()
 
     def _bit(self, net: int) -> Place:
         """Where a bit is now."""
@@ -113,9 +120,6 @@ class _Emission:
             else:
                 wire, place = self.inputs[net]
                 self.given[net] = self.circuit.at(wire, self.cycle).value, place
-                if self.cycle - wire.cycle >= SHORTEST_SHIFT:
-                    for cycle in range(wire.cycle + 1, self.cycle + 1):
-                        _set_apart(self.circuit.at(wire, cycle).value)
         return self.given[net]
 
     def _picked(self, bits: Sequence[Place], name: str | None = None) -> SSAValue:
@@ -138,9 +142,3 @@ class _Emission:
         value = self._picked(bits, name if len(bits) > 1 else None)
         assert bit_width(value.type) == len(bits)
         return Signal(Wire(value, word.low, word.high, self.end, self.level), 1, word.offset)
-
-
-def _set_apart(value: SSAValue) -> None:
-    """Keep a register out of shift registers, which are look-up tables: rows are short of those."""
-    if isinstance(value.owner, seq.CompRegOp):
-        value.owner.attributes[APART] = UnitAttr()
