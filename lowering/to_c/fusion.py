@@ -14,10 +14,10 @@ from math import prod
 from xdsl.dialects.linalg import ops as linalg
 from xdsl.ir import SSAValue
 
+from ...runtime.native.abi.sizes import ZERO, Size
 from ..to_native.program.nests import Access, Nest
 from ..to_native.program.program import Program, Step
 from ..to_native.program.repetition import LoopStep
-from ..to_native.program.sizes import ZERO, Size
 from ..to_native.program.structured import NestStep, add_copy
 from ..to_native.program.views import Buffer
 from .nests import number

@@ -10,9 +10,9 @@ from xdsl.dialects import tensor as upstream
 from xdsl.dialects.linalg import ops as linalg
 from xdsl.ir import Operation, SSAValue
 
+from ...runtime.native.abi.sizes import Size
 from ..to_native.program.known_factors import widened
 from ..to_native.program.nests import Access, Nest
-from ..to_native.program.sizes import Size
 from ..to_native.program.views import View
 from .expressions import c_type, constant, expression, literal
 

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.ir import Operation
 
+from ..to_native.free_sizes import free_sizes
 from ..to_native.kernels.recipes import RECIPES
 from ..to_native.program import padding, random_spikes, shapes, spiking, structured
 from ..to_native.program.planning import forward_of, plan_function
@@ -42,7 +43,7 @@ def planned(module: ModuleOp) -> Program:
     module = module.clone()
     function = forward_of(module, TARGET)
     program = Program(RECIPES[-1], "float32", function, RULES, expressions.RULES, TARGET, in_order)
-    outputs = plan_function(program, module)
+    outputs = plan_function(program, module, free_sizes(function).shapes)
     keep_in_place(program.steps)
     narrow(program.steps)
     fuse(program, [view.buffer for view in outputs])

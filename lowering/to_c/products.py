@@ -22,10 +22,10 @@ from ...dialects.parameters import constant_value
 from ...dialects.ternary.types import is_trit
 from ...ir.arrays import Array
 from ...passes.analysis.compile_time import defining_literal
+from ...runtime.native.abi.sizes import ZERO, Size, product
 from ..to_native.linalg.linalg_builder import LinalgBuilder
 from ..to_native.program.nests import RefusedError
 from ..to_native.program.program import Planner, Program, Step
-from ..to_native.program.sizes import ZERO, Size, product
 from ..to_native.program.structured import packed
 from ..to_native.program.views import View
 from ..to_native.ternary_products import kind_of, window_is_known

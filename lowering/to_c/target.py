@@ -16,10 +16,11 @@ from ..artifact import Artifact
 from ..options import TargetOptions, option
 from ..stages import Stage
 from ..target import Target
+from ..to_native.free_sizes import free_sizes
 from ..to_native.header import in_c
 from ..to_native.interface import note_interface, noted_interface
 from ..to_native.program.nests import RefusedError
-from ..to_native.program.planning import forward_of, free_sizes
+from ..to_native.program.planning import forward_of
 from ..to_native.target import loop_stages
 from .files import Written
 from .planning import planned
@@ -63,7 +64,7 @@ class CTarget(Target[COptions]):
         if options.ports == "quantized":
             take_ports(module)
         function = forward_of(module, self.name)
-        names = free_sizes(function)
+        names = free_sizes(function).names
         if names:
             reason = (
                 f"has free sizes ({', '.join(names)}), and memory is static; give them with "

@@ -14,17 +14,17 @@ from ...runtime.native.abi.linear import ARRAY_DATA
 from .kernels.code import POINTER, Code
 
 
-def arrays_entry(tensors: int) -> llvm.FuncOp:
+def arrays_entry(tensors: int, sizes: int) -> llvm.FuncOp:
     """The function, to be put beside `forward`.
 
     Args:
-        tensors: how many inputs and outputs the program has.
+        tensors, sizes: how many inputs and outputs, and free sizes the program takes.
     """
     code = Code(ARRAYS, [POINTER])
-    places = [code.at(code.arguments[0], 8 * n) for n in range(tensors + 3)]
+    places = [code.at(code.arguments[0], 8 * n) for n in range(tensors + 2 + sizes)]
     arrays = [code.load(place, POINTER) for place in places[:tensors]]
     data = [code.load(code.at(array, ARRAY_DATA), POINTER) for array in arrays]
-    constants, workspace, batch = places[tensors:]
-    rest = (code.load(constants, POINTER), code.load(workspace, POINTER), code.load(batch, i64))
-    code.call(FORWARD, *data, *rest)
+    constants, workspace, *free = places[tensors:]
+    rest = [code.load(place, POINTER) for place in (constants, workspace)]
+    code.call(FORWARD, *data, *rest, *(code.load(place, i64) for place in free))
     return code.finish()

@@ -107,15 +107,15 @@ def program_content(
 
 
 def traced_program(
-    module: ModuleOp, options: NativeOptions, batch: int
+    module: ModuleOp, options: NativeOptions, *free: int
 ) -> tuple[NativeProgram, Trace]:
-    """A program that times its steps, and what they do for a batch; compiled at each call.
+    """A program that times its steps, and what they do for free sizes; compiled at each call.
 
     Raises:
         OptionError: no steps can be timed on this machine; or see `native_program`.
         PassError, UnsupportedError, BackendError: see `native_program`.
     """
-    work = _lowered(module, options, f"trace={batch}")
+    work = _lowered(module, options, f"trace={','.join(map(str, free))}")
     note = work.attributes[TRACE_ATTRIBUTE]
     assert isinstance(note, StringAttr)
     program = load_program(_assembled(work), held=store_of(module).read)
@@ -142,7 +142,8 @@ def _lowered(module: ModuleOp, options: NativeOptions, more: str = "") -> Module
 
 def _assembled(work: ModuleOp) -> bytes:
     interface = noted_interface(work)
-    work.body.block.add_op(arrays_entry(len(interface.inputs) + len(interface.outputs)))
+    tensors = len(interface.inputs) + len(interface.outputs)
+    work.body.block.add_op(arrays_entry(tensors, len(interface.names)))
     names = [FORWARD, WORKSPACE_BYTES, ARRAYS]
     names += [PHASE] if interface.phases else []
     names += [KEPT] if interface.kept else []

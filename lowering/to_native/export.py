@@ -100,8 +100,7 @@ def standalone_text(module: ModuleOp, interface: Interface, prefix: str, machine
     constants.align = ALIGNMENT
     _byte_array(llvm_module, f"{prefix}{INTERFACE_SUFFIX}", interface.to_json().encode() + b"\0")
     _add_workspace_bytes(llvm_module, prefix, workspace_bytes)
-    count = len(interface.inputs) + len(interface.outputs)
-    _add_entry(llvm_module, prefix, forward, constants, count)
+    _add_entry(llvm_module, prefix, forward, constants, interface)
     for function in llvm_module.functions:
         if not function.is_declaration:
             # What is quick is written out; the rest is what most of a small file would be.
@@ -145,23 +144,30 @@ def _add_workspace_bytes(module: ir.Module, prefix: str, inner: ir.Function) -> 
     from llvmlite import ir
 
     size = ir.IntType(64)
-    function = ir.Function(module, ir.FunctionType(size, [size]), f"{prefix}{WORKSPACE_SUFFIX}")
+    free: Any = inner.args
+    kind = ir.FunctionType(size, [size] * len(free))
+    function = ir.Function(module, kind, f"{prefix}{WORKSPACE_SUFFIX}")
     builder = ir.IRBuilder(function.append_basic_block())
-    bytes = builder.call(inner, [function.args[0]])
+    bytes = builder.call(inner, function.args)
     slack = ir.Constant(size, ALIGNMENT - 1)
     empty = builder.icmp_signed("<=", bytes, ir.Constant(size, 0))
     builder.ret(builder.select(empty, ir.Constant(size, 0), builder.add(bytes, slack)))
 
 
 def _add_entry(
-    module: ir.Module, prefix: str, inner: ir.Function, constants: ir.GlobalVariable, count: int
+    module: ir.Module,
+    prefix: str,
+    inner: ir.Function,
+    constants: ir.GlobalVariable,
+    interface: Interface,
 ) -> None:
     from llvmlite import ir
 
     size, pointer = ir.IntType(64), ir.PointerType()
-    kind = ir.FunctionType(ir.VoidType(), [*[pointer] * count, pointer, size])
+    count, free = len(interface.inputs) + len(interface.outputs), len(interface.names)
+    kind = ir.FunctionType(ir.VoidType(), [*[pointer] * (count + 1), *[size] * free])
     function = ir.Function(module, kind, prefix)
-    *tensors, workspace, batch = function.args
+    tensors, workspace = function.args[:count], function.args[count]
     builder = ir.IRBuilder(function.append_basic_block())
     address = builder.ptrtoint(workspace, size)
     up = builder.add(address, ir.Constant(size, ALIGNMENT - 1))
@@ -169,5 +175,5 @@ def _add_entry(
     # Constants stand where this says: addresses from there take no entries of the file's tables.
     asked = ir.InlineAsm(ir.FunctionType(pointer, [pointer]), "", "=r,0")
     place = builder.call(asked, [constants])
-    builder.call(inner, [*tensors, place, aligned, batch])
+    builder.call(inner, [*tensors, place, aligned, *function.args[count + 1 :]])
     builder.ret_void()

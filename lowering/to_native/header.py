@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from math import prod
 
 from ...ir.identifiers import identifier
-from ...runtime.native.abi.interface import Interface, TensorInterface, size_text
+from ...runtime.native.abi.interface import Interface, TensorInterface
 
 C_TYPES = {
     "bool": "uint8_t",
@@ -86,7 +86,7 @@ def c_header(interface: Interface, prefix: str, machine: str, needs: Sequence[st
         "",
         f"#define {macro}_INPUTS {len(interface.inputs)}",
         f"#define {macro}_OUTPUTS {len(interface.outputs)}",
-        *(_elements_macro(macro, role, tensor) for role, tensor in tensors),
+        *(_elements_macro(macro, role, tensor, interface.free) for role, tensor in tensors),
         "",
         "#ifdef __cplusplus",
         'extern "C" {',
@@ -95,7 +95,7 @@ def c_header(interface: Interface, prefix: str, machine: str, needs: Sequence[st
         "/* The above as JSON. */",
         f"extern const char {prefix}_interface[];",
         "",
-        f"int64_t {prefix}_workspace_bytes(int64_t batch);",
+        f"int64_t {prefix}_workspace_bytes({', '.join(_sizes(interface))});",
         "",
         *_prototype(interface, prefix),
         "",
@@ -132,18 +132,21 @@ def _calls(needs: Sequence[str] | None) -> list[str]:
 
 
 def _description(interface: Interface, prefix: str) -> list[str]:
-    batch = (
-        f"batch: the number of rows, at least {interface.least}."
-        if interface.batched
-        else "batch: not looked at, all sizes are fixed; give 1."
-    )
+    names = ", ".join(interface.names)
+    match len(interface.free):
+        case 0:
+            sizes = "batch: not looked at, all sizes are fixed; give 1"
+        case 1:
+            sizes = "batch: the number of rows"
+        case _:
+            sizes = f"{names}: the sizes that are free"
     return [
         " * Tensors are contiguous and row-major, of any alignment; outputs overlap nothing.",
-        *(_tensor_line("in ", tensor) for tensor in interface.inputs),
-        *(_tensor_line("out", tensor) for tensor in interface.outputs),
-        f" * workspace: {prefix}_workspace_bytes(batch) bytes of any alignment, for one call at",
+        *(_tensor_line("in ", tensor, interface.free) for tensor in interface.inputs),
+        *(_tensor_line("out", tensor, interface.free) for tensor in interface.outputs),
+        f" * workspace: {prefix}_workspace_bytes({names}) bytes of any alignment, for one call at",
         " *   a time; what it holds before and after does not matter.",
-        f" * {batch}",
+        f" * {'; '.join([sizes, *interface.conditions])}.",
         *_promise(interface.kept),
     ]
 
@@ -160,19 +163,26 @@ def _promise(kept: int) -> list[str]:
     ]
 
 
-def _tensor_line(role: str, tensor: TensorInterface) -> str:
+def _sizes(interface: Interface) -> list[str]:
+    return [f"int64_t {name}" for name in interface.names]
+
+
+def _tensor_line(role: str, tensor: TensorInterface, free: Sequence[str]) -> str:
     note = NOTES.get(tensor.dtype, "")
-    return f" * {role} {tensor.name}: {tensor.dtype} {tensor.shown()}{note}"
+    return f" * {role} {tensor.name}: {tensor.dtype} {tensor.shown(free)}{note}"
 
 
-def _elements_macro(macro: str, role: str, tensor: TensorInterface) -> str:
-    fixed = prod(size[0] for size in tensor.shape if len(size) == 1)
-    if not tensor.batched:
+def _elements_macro(macro: str, role: str, tensor: TensorInterface, free: Sequence[str]) -> str:
+    """The number of elements, a macro of the free sizes that it depends on."""
+    fixed = prod(size.number for size in tensor.shape if size.number is not None)
+    names = [free[n] for n in sorted({n for size in tensor.shape for n in size.depends})]
+    if not names:
         return f"#define {macro}_{role}_ELEMENTS INT64_C({fixed})"
+    values = [f"(int64_t)({name})" for name in free]
     factors = [f"INT64_C({fixed})"] + [
-        f"({size_text(size, '(int64_t)(batch)')})" for size in tensor.shape if len(size) > 1
+        f"({size.shown(values)})" for size in tensor.shape if size.number is None
     ]
-    return f"#define {macro}_{role}_ELEMENTS(batch) ({' * '.join(factors)})"
+    return f"#define {macro}_{role}_ELEMENTS({', '.join(names)}) ({' * '.join(factors)})"
 
 
 def _prototype(interface: Interface, prefix: str) -> list[str]:
@@ -180,7 +190,7 @@ def _prototype(interface: Interface, prefix: str) -> list[str]:
         *(f"const {C_TYPES[t.dtype]} *{t.name}" for t in interface.inputs),
         *(f"{C_TYPES[t.dtype]} *{t.name}" for t in interface.outputs),
         "void *workspace",
-        "int64_t batch",
+        *_sizes(interface),
     ]
     one_line = f"void {prefix}({', '.join(arguments)});"
     if len(one_line) <= 100:

@@ -21,7 +21,9 @@ from ...ir.errors import LoweringError
 from ...ir.identifiers import identifier
 from ...ir.value_names import argument_names, result_names
 from ...runtime.native.abi.interface import Interface, TensorInterface
+from ...runtime.native.abi.sizes import BATCH, Size
 from ..emission import Names, entry_function
+from .free_sizes import free_sizes
 from .header import RESERVED
 from .rows import is_row_wise, work_of_row
 
@@ -41,20 +43,10 @@ def note_interface(module: ModuleOp, recipe: str) -> None:
     if NOTE_ATTRIBUTE in module.attributes or INTERFACE_ATTRIBUTE in module.attributes:
         return
     function = entry_function(module, "native")
-    names = Names({*RESERVED, *_TAKEN})
     interface = _interface(
-        module,
-        [
-            _tensor(names.new(n), x)
-            for n, x in zip(argument_names(function), function.args, strict=True)
-        ],
-        [
-            _tensor(names.new(n), y)
-            for n, y in zip(result_names(function), _results(function), strict=True)
-        ],
-        recipe,
+        module, function, argument_names(function), result_names(function), recipe
     )
-    row_wise = interface.batched and is_row_wise(function)
+    row_wise = len(interface.free) == 1 and is_row_wise(function)
     interface = replace(interface, row_wise=row_wise, work=work_of_row(function))
     module.attributes[NOTE_ATTRIBUTE] = StringAttr(interface.to_json())
 
@@ -64,9 +56,11 @@ def interface_of(module: ModuleOp, function: FuncOp, recipe: str) -> Interface:
     note = module.attributes.get(NOTE_ATTRIBUTE)
     if isinstance(note, StringAttr):
         return Interface.from_dict(json.loads(note.data))
-    inputs = [_tensor(f"x{n or ''}", x) for n, x in enumerate(function.args)]
-    outputs = [_tensor(f"y{n or ''}", y) for n, y in enumerate(_results(function))]
-    return _interface(module, inputs, outputs, recipe)
+    arguments, results = (
+        [f"{letter}{n or ''}" for n in range(len(types))]
+        for letter, types in (("x", function.args), ("y", function.function_type.outputs))
+    )
+    return _interface(module, function, arguments, results, recipe)
 
 
 def noted_interface(module: ModuleOp) -> Interface:
@@ -84,28 +78,39 @@ def noted_interface(module: ModuleOp) -> Interface:
     return Interface.from_dict(json.loads(note.data))
 
 
-_TAKEN = ("constants", "workspace", "batch")
+_TAKEN = ("constants", "workspace")
 """Names that the arguments of a compiled function have already."""
 
 
 def _interface(
     module: ModuleOp,
-    inputs: Sequence[TensorInterface],
-    outputs: Sequence[TensorInterface],
+    function: FuncOp,
+    arguments: Sequence[str],
+    results: Sequence[str],
     recipe: str,
 ) -> Interface:
+    """The interface of a function; the sizes of its results are known once it is compiled."""
     name = identifier(module.sym_name.data) if module.sym_name is not None else "model"
-    batched = any(tensor.batched for tensor in inputs)
-    return Interface(name, (*inputs,), (*outputs,), recipe, batched, False, 0)
-
-
-def _tensor(name: str, value: SSAValue) -> TensorInterface:
-    type = dense_type(value)
-    shape = tuple((0, 1) if size == DYNAMIC else (size,) for size in type.get_shape())
-    return TensorInterface(name, numpy_dtype(type.element_type).name, shape)
-
-
-def _results(function: FuncOp) -> Sequence[SSAValue]:
+    names, sizes = Names({*RESERVED, *_TAKEN}), free_sizes(function)
+    alone = names.new("batch")
+    free = sizes.names if len(sizes.names) > 1 else (alone,) * len(sizes.names)
+    free = tuple(alone if n == alone else names.new(n) for n in free)
+    inputs = tuple(
+        TensorInterface(names.new(n), _dtype(x), shape)
+        for n, x, shape in zip(arguments, function.args, sizes.shapes, strict=True)
+    )
     end = function.body.block.last_op
     assert end is not None
-    return end.operands
+    outputs = tuple(
+        TensorInterface(
+            names.new(n),
+            _dtype(y),
+            tuple(BATCH if n == DYNAMIC else Size.of(n) for n in dense_type(y).get_shape()),
+        )
+        for n, y in zip(results, end.operands, strict=True)
+    )
+    return Interface(name, inputs, outputs, recipe, free, False, 0)
+
+
+def _dtype(value: SSAValue) -> str:
+    return numpy_dtype(dense_type(value).element_type).name

@@ -16,14 +16,14 @@ from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 
-from ...dialects.shapes import DYNAMIC
-from ...dialects.spike.types import dense_type
 from ...ir.arrays import Array
 from ...ir.errors import InputError, refuse
 from ...ir.interpreter import entry_function
+from ...runtime.native.abi.sizes import free_in
 from ..options import parse_options
 from . import roofs
 from .callables import traced_program
+from .free_sizes import free_sizes
 from .program.trace import StepFacts, Trace, Unit
 from .target import NativeOptions, NativeTarget
 
@@ -65,19 +65,19 @@ class StepProfile:
 
 @dataclass(frozen=True)
 class Profile:
-    """A program for one batch, on one thread, with everything in the nearest cache that holds it.
+    """A program for certain sizes, on one thread, all of it in the nearest cache that holds it.
 
     Attributes:
         recipe: the instruction set.
-        batch: its size.
+        free: these, by name; `batch` where there is none.
         seconds: the shortest call.
-        steps: in order; those that take no time because the batch is empty too.
+        steps: in order; those that take no time because they are empty too.
         footprint: bytes of constants and workspace.
         bandwidth: bytes a second at which so many are read.
     """
 
     recipe: str
-    batch: int
+    free: Mapping[str, int]
     seconds: float
     steps: tuple[StepProfile, ...]
     footprint: int
@@ -111,9 +111,11 @@ def profile_program(
         InputError: the inputs have no sample.
     """
     chosen = parse_options(NativeOptions, NativeTarget.name, options or {})
-    batch = _batch(module, inputs)
-    refuse(not batch, "steps are timed of a sample at least; the inputs have none", InputError)
-    program, trace = traced_program(module, chosen, batch)
+    empty = any(x.size == 0 for x in inputs)
+    refuse(empty, "steps are timed of a sample at least; the inputs have none", InputError)
+    sizes = free_sizes(entry_function(module, "forward"))
+    free = free_in(sizes.shapes, [x.shape for x in inputs], max(1, len(sizes.names)))
+    program, trace = traced_program(module, chosen, *free)
     bound = program.bind(*(np.ascontiguousarray(x) for x in inputs))
     times = program.constants[trace.offset :][: 8 * (len(trace.steps) + 1)].view(np.int64)
     least, whole = _measured(bound, times, seconds)
@@ -122,7 +124,9 @@ def profile_program(
         _profiled(facts, float(time), bandwidth)
         for facts, time in zip(trace.steps, least, strict=True)
     )
-    return Profile(program.interface.recipe, batch, whole, steps, trace.footprint, bandwidth)
+    interface = program.interface
+    named = dict(zip(interface.names, free, strict=True))
+    return Profile(interface.recipe, named, whole, steps, trace.footprint, bandwidth)
 
 
 def _profiled(facts: StepFacts, seconds: float, bandwidth: float) -> StepProfile:
@@ -149,15 +153,6 @@ def _together(steps: Sequence[StepProfile]) -> StepProfile:
         sum(step.memory for step in steps),
         sum(step.bound for step in steps),
     )
-
-
-def _batch(module: ModuleOp, inputs: Sequence[Array]) -> int:
-    """The one free size of a program, as its inputs have it; 1 without one."""
-    for argument, x in zip(entry_function(module, "forward").args, inputs, strict=False):
-        for size, given in zip(dense_type(argument).get_shape(), x.shape, strict=False):
-            if size == DYNAMIC:
-                return given
-    return 1
 
 
 def _measured(bound: BoundProgram, times: Array, seconds: float) -> tuple[Array, float]:

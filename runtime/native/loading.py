@@ -81,9 +81,10 @@ def load_program(
     if len(code) >= _LONG:
         library.code_in_huge_pages(FORWARD)
     count = len(interface.inputs) + len(interface.outputs)
+    free = [c_int64] * len(interface.names)
     functions = Functions(
-        library.function(FORWARD, [*[c_void_p] * (count + 2), c_int64]),
-        library.function(WORKSPACE_BYTES, [c_int64], c_int64),
+        library.function(FORWARD, [*[c_void_p] * (count + 2), *free]),
+        library.function(WORKSPACE_BYTES, free, c_int64),
         library.function(ARRAYS, [c_char_p]) if ARRAYS_HOLD_ADDRESSES else None,
         library.function(PHASE, [c_void_p, *[c_int64] * 4]) if interface.phases else None,
     )
@@ -115,6 +116,7 @@ def load_shared(path: Path, name: str | None = None, *, threads: int = 1) -> Nat
         raise BackendError(f"'{path}' holds no program '{name}': {error}") from None
     interface = Interface.from_dict(json.loads(string_at(addressof(text))))
     count = len(interface.inputs) + len(interface.outputs)
-    forward.argtypes, forward.restype = [*[c_void_p] * (count + 1), c_int64], None
-    workspace_bytes.argtypes, workspace_bytes.restype = [c_int64], c_int64
+    free = [c_int64] * len(interface.names)
+    forward.argtypes, forward.restype = [*[c_void_p] * (count + 1), *free], None
+    workspace_bytes.argtypes, workspace_bytes.restype = free, c_int64
     return NativeProgram(interface, Functions(forward, workspace_bytes), None, threads=threads)

@@ -24,6 +24,7 @@ from .abi.interface import (
     TensorInterface,
 )
 from .abi.layouts import round_up
+from .abi.sizes import free_in
 from .addresses import address_of
 from .batch_parts import batch_part, part_argument
 from .bound import BoundProgram, check_bound
@@ -47,7 +48,7 @@ class Functions:
     """
 
     forward: Callable[..., None]
-    workspace_bytes: Callable[[int], int]
+    workspace_bytes: Callable[..., int]
     arrays: Callable[[bytes], None] | None = None
     phase: Callable[..., None] | None = None
 
@@ -56,7 +57,7 @@ class Functions:
 class _Plan:
     """What a call with inputs of certain shapes does."""
 
-    batch: int
+    free: tuple[int, ...]
     outputs: tuple[tuple[tuple[int, ...], np.dtype[Any]], ...]
     workspace: int
     shares: _Shares | _Phases | None
@@ -105,7 +106,7 @@ class _Short(NamedTuple):
     Attributes:
         shape, dtype: of the output.
         workspace: bytes.
-        batch: the size.
+        batch: the one size.
         constants: their address.
         call: `abi.interface.ARRAYS`, where there is one.
     """
@@ -179,7 +180,7 @@ class NativeProgram:
         self._plans: dict[tuple[tuple[int, ...], ...], _Plan] = {}
         self._short: dict[tuple[tuple[int, ...], np.dtype[Any]], _Short] = {}
         self._memory = Memory()
-        self._packed = Struct(f"{len(tensors) + len(self._fixed) + 2}q").pack
+        self._packed = Struct(f"{len(tensors) + len(self._fixed) + 1 + len(interface.names)}q").pack
 
     def _keep(self, constants: Array, held: Mapping[str, Array]) -> None:
         """Have constants of its own, with the addresses of what is held among them."""
@@ -241,7 +242,7 @@ class NativeProgram:
             places = [address_of(array) for array in held]
             self._together(plan.shares, self._memory.of(plan.shares.workspace), places)
             return outputs
-        rest = (*self._fixed, self._memory.of(plan.workspace), plan.batch)
+        rest = (*self._fixed, self._memory.of(plan.workspace), *plan.free)
         if self._arrays is None:
             self._forward(*[address_of(array) for array in held], *rest)
         else:
@@ -267,7 +268,7 @@ class NativeProgram:
         plan = self._planned(_several(inputs))
         outputs = self._outputs(plan) if out is None else _several(out)
         if [(y.shape, y.dtype) for y in outputs] != list(plan.outputs):
-            raise BackendError(_mismatch("gives", self.interface.outputs, outputs))
+            raise BackendError(self._mismatch("gives", self.interface.outputs, outputs))
         check_bound(inputs, outputs, dict(self.interface.shared))
         tensors = [*inputs, *outputs]
         if plan.shares is not None:
@@ -276,7 +277,7 @@ class NativeProgram:
             run = partial(self._together, plan.shares, address_of(workspace))
             return BoundProgram(inputs, outputs, run, places, (self, workspace))
         workspace = aligned(plan.workspace)
-        rest = (*self._fixed, address_of(workspace), plan.batch)
+        rest = (*self._fixed, address_of(workspace), *plan.free)
         if self._arrays is None:
             arguments = (*[address_of(array) for array in tensors], *rest)
             return BoundProgram(inputs, outputs, self._spread, arguments, (self, workspace))
@@ -297,10 +298,11 @@ class NativeProgram:
 
     def _shorten(self, plan: _Plan, shape: tuple[int, ...]) -> None:
         """Remember a plan for the short way, if it can go it."""
-        if len(self._dtypes) == 1 and len(plan.outputs) == 1 and plan.shares is None:
+        short = len(self._dtypes) == len(plan.outputs) == len(plan.free) == 1
+        if short and plan.shares is None:
             (output,), constants = plan.outputs, self._fixed[0] if self._fixed else 0
-            short = _Short(*output, plan.workspace, plan.batch, constants, self._arrays)
-            self._short[shape, self._dtypes[0]] = short
+            known = _Short(*output, plan.workspace, plan.free[0], constants, self._arrays)
+            self._short[shape, self._dtypes[0]] = known
 
     def _together(self, shares: _Shares | _Phases, workspace: int, places: Sequence[int]) -> None:
         if isinstance(shares, _Phases):
@@ -334,19 +336,21 @@ class NativeProgram:
         return plan
 
     def _plan(self, inputs: Sequence[Array]) -> _Plan:
-        batch = self._batch(inputs)
-        interface = self.interface
-        if batch < interface.least:
-            raise BackendError(f"{self._refusal(inputs)}; batch must be at least {interface.least}")
-        shapes = [tensor.sizes(batch) for tensor in interface.outputs]
-        wanted = [tensor.sizes(batch) for tensor in interface.inputs]
-        if [x.shape for x in inputs] != wanted:
+        interface, given = self.interface, [x.shape for x in inputs]
+        free = free_in([tensor.shape for tensor in interface.inputs], given, len(interface.names))
+        wanted = [tensor.sizes(*free) for tensor in interface.inputs]
+        if given != wanted:
             raise BackendError(self._refusal(inputs))
+        unmet = interface.unmet(free)
+        if unmet is not None:
+            raise BackendError(f"{self._refusal(inputs)}; {unmet}")
+        shapes = [tensor.sizes(*free) for tensor in interface.outputs]
+        alone = len(free) == 1
         plan = _Plan(
-            batch,
+            free,
             tuple(zip(shapes, self._output_dtypes, strict=True)),
-            self._workspace_bytes(batch),
-            self._shares(batch) or self._phases(batch),
+            self._workspace_bytes(*free),
+            self._shares(free[0]) or self._phases(free[0]) if alone else None,
         )
         if len(self._plans) >= _MOST_PLANS:
             self._plans.clear()
@@ -377,17 +381,17 @@ class NativeProgram:
         workspace = self._workspace_bytes(1) + (threads - 1) * self.interface.apart
         return _Phases(self._phase, threads, self._things, workspace)
 
-    def _batch(self, inputs: Sequence[Array]) -> int:
-        if len(inputs) != len(self.interface.inputs):
-            raise BackendError(self._refusal(inputs))
-        for x, tensor in zip(inputs, self.interface.inputs, strict=True):
-            for size, have in zip(tensor.shape, x.shape, strict=False):
-                if len(size) > 1:
-                    return have
-        return 1
-
     def _refusal(self, inputs: Sequence[Array]) -> str:
-        return _mismatch("takes", self.interface.inputs, inputs)
+        return self._mismatch("takes", self.interface.inputs, inputs)
+
+    def _mismatch(
+        self, verb: str, tensors: Sequence[TensorInterface], arrays: Sequence[Array]
+    ) -> str:
+        """What a program takes or gives, and what was given instead."""
+        names = self.interface.names
+        wanted = ", ".join(f"{t.name}: {t.dtype} {t.shown(names)}" for t in tensors)
+        shown = ", ".join(f"{x.dtype} {list(x.shape)}" for x in arrays)
+        return f"the program {verb} {wanted or 'nothing'}; got {shown or 'none'}"
 
 
 def _several(results: Array | Sequence[Array]) -> list[Array]:
@@ -399,13 +403,6 @@ def _several(results: Array | Sequence[Array]) -> list[Array]:
 
 def _is_array(value: object) -> TypeIs[Array]:
     return isinstance(value, np.ndarray)
-
-
-def _mismatch(verb: str, tensors: Sequence[TensorInterface], arrays: Sequence[Array]) -> str:
-    """What a program takes or gives, and what was given instead."""
-    wanted = ", ".join(f"{t.name}: {t.dtype} {t.shown()}" for t in tensors)
-    shown = ", ".join(f"{x.dtype} {list(x.shape)}" for x in arrays)
-    return f"the program {verb} {wanted or 'nothing'}; got {shown or 'none'}"
 
 
 def dtype_named(name: str) -> np.dtype[Any]:

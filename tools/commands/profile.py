@@ -29,8 +29,9 @@ def profile(options: Profile) -> None:
     if options.json:
         print_json(_report(measured, peers))
         return
+    free = ", ".join(f"{name} {size}" for name, size in measured.free.items())
     title = (
-        f"{options.file}: batch {measured.batch}, {measured.recipe}, one thread, "
+        f"{options.file}: {free}, {measured.recipe}, one thread, "
         f"{measured.footprint:,} bytes at {measured.bandwidth / 1e9:.0f} GB/s"
     )
     steps = [_row(step, measured.seconds) for step in measured.ops()]
@@ -63,7 +64,7 @@ def _row(step: StepProfile, whole: float) -> tuple[object, ...]:
 def _report(measured: Measured, peers: dict[str, float | str]) -> dict[str, Any]:
     return {
         "recipe": measured.recipe,
-        "batch": measured.batch,
+        **measured.free,
         "seconds": measured.seconds,
         "footprint_bytes": measured.footprint,
         "bandwidth": measured.bandwidth,

@@ -57,9 +57,9 @@ class ConvertTernaryToLLVMPass(ModulePass):
     """`float32`: products of float activations with trits are as accurate as float32.
     `dynamic-int8`: each row of activations is rounded to int8 first."""
 
-    trace: int = 0
-    """A batch: the program times its steps on this machine, and the attribute `native.trace` says
-    what each does for that batch (`to_native.profiling`). 0: it does not."""
+    trace: tuple[int, ...] = ()
+    """Free sizes: the program times its steps on this machine, and the attribute `native.trace`
+    says what each does for them (`to_native.profiling`). Without any it does not."""
 
     outside: bool = False
     """Whether matrices of trits, in panels (`abi.linear`), and outputs that an input is the first

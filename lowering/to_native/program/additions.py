@@ -22,6 +22,7 @@ from xdsl.ir import Block, SSAValue
 from xdsl.rewriter import InsertPoint
 
 from ....ir.arrays import Array
+from ....runtime.native.abi.sizes import ONE, ZERO, Size
 from ..kernels.additions import Additions, parts_of, pieces_of, write_additions
 from .conv_costs import Plane
 from .intervals import Interval
@@ -30,7 +31,6 @@ from .nests import Access, Behind, Nest, followed, mapping
 from .program import Program, SharedStep, Step
 from .repetition import Turns
 from .schedule import ENOUGH_THINGS
-from .sizes import ONE, ZERO, Size
 from .structured import in_lanes_of, planned
 from .views import View, holder
 from .writer import Writer

@@ -1,7 +1,7 @@
 """Memory planning: temporary buffers that are not needed at once share the workspace.
 
-Offsets are polynomials in the batch, their coefficients multiples of the alignment. Buffers of
-k·batch^p bytes are packed beside each other for each power p; those of several powers get slots.
+Offsets are sums of products of free sizes, their factors multiples of the alignment. Buffers of k
+times the same product are packed beside each other; those of several products get slots.
 """
 
 from __future__ import annotations
@@ -10,9 +10,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from ....runtime.native.abi.interface import ALIGNMENT
+from ....runtime.native.abi.sizes import ZERO, Monomial, Size
 from .program import Step
 from .repetition import LoopStep
-from .sizes import ZERO, Size
 from .views import Buffer, holder
 
 
@@ -73,29 +73,29 @@ def _note(
 
 def plan(lifetimes: Sequence[Lifetime], alignment: int = ALIGNMENT) -> Size:
     """Give every buffer its offset, a multiple of `alignment`; the size of the workspace."""
-    powers = sorted({_power(life) for life in lifetimes} - {None}, key=lambda p: p or 0)
+    products = {_product(life): None for life in lifetimes}
     total = ZERO
-    for power in powers:
-        group = [life for life in lifetimes if _power(life) == power]
-        total = total + _pack(group, power or 0, total, alignment)
-    return _slots([life for life in lifetimes if _power(life) is None], total, alignment)
+    for one in sorted((p for p in products if p is not None), key=len):
+        group = [life for life in lifetimes if _product(life) == one]
+        total = total + _pack(group, one, total, alignment)
+    return _slots([life for life in lifetimes if _product(life) is None], total, alignment)
 
 
-def _power(life: Lifetime) -> int | None:
-    """p for a buffer of k·batch^p bytes, `None` for other ones."""
-    powers = [power for power, c in enumerate(life.buffer.size.coefficients) if c]
-    if not powers:
-        return 0
-    return powers[0] if len(powers) == 1 else None
+def _product(life: Lifetime) -> Monomial | None:
+    """The product of free sizes for a buffer of k times it bytes, `None` for other ones."""
+    terms = life.buffer.size.terms
+    if not terms:
+        return ()
+    return terms[0][0] if len(terms) == 1 else None
 
 
-def _pack(lifetimes: Sequence[Lifetime], power: int, start: Size, alignment: int) -> Size:
+def _pack(lifetimes: Sequence[Lifetime], product: Monomial, start: Size, alignment: int) -> Size:
     """Each, the largest first, at the lowest place where nothing else is while it lives."""
-    unit = Size.of(*[0] * power, 1)
+    unit = Size(((product, 1),))
     placed: list[tuple[int, int, Lifetime]] = []
     end = 0
-    for life in sorted(lifetimes, key=lambda life: -life.buffer.size.coefficient(power)):
-        need = life.buffer.size.aligned(alignment).coefficient(power)
+    for life in sorted(lifetimes, key=lambda life: -life.buffer.size.coefficient(product)):
+        need = life.buffer.size.aligned(alignment).coefficient(product)
         place = 0
         for begin, after, _ in sorted(
             (b, a, i) for i, (b, a, other) in enumerate(placed) if life.overlaps(other)

@@ -21,6 +21,7 @@ from ....runtime.native.abi.interface import (
     WORKSPACE_BYTES,
 )
 from ....runtime.native.abi.phases import PHASE
+from ....runtime.native.abi.sizes import ZERO, Size
 from ..kept import IS_FILLED, NOTE_FILLED, WORD
 from ..kernels.code import POINTER, Code
 from ..linalg.signature import ARGUMENT_ATTRIBUTE
@@ -33,7 +34,6 @@ from .phases import Phase, phases_of
 from .program import KernelStep, Program, Step
 from .reductions import write_reduction
 from .repetition import LoopStep
-from .sizes import ZERO, Size
 from .structured import NestStep
 from .trace import times_of
 from .transform_code import TransformStep, TransformWriter
@@ -66,7 +66,7 @@ class Assembly:
         self._counter = counter
         self.functions: list[llvm.FuncOp] = []
         self._names: dict[object, str] = {}
-        self.phases = phases_of(program) if together else []
+        self.phases = phases_of(program) if together and program.free == 1 else []
         self.kept = 0
         """Bytes of memory that the first call fills."""
         self.apart = 0
@@ -81,7 +81,7 @@ class Assembly:
         self._place_workspace()
         self._place_kept()
         main = self._main()
-        size = _workspace_function(self.workspace)
+        size = _workspace_function(self.workspace, self.program.free)
         phases = self._phases() if self.phases else []
         return [*self.functions, main, size, *phases], constants
 
@@ -164,8 +164,10 @@ class Assembly:
         attributes += [_output_attributes(function.res_attrs, n) for n in range(outputs)]
         attributes += [{ARGUMENT_ATTRIBUTE: StringAttr(CONSTANTS)}, {}]
 
-        writer = Writer(FORWARD, [POINTER] * (inputs + outputs + 2), location=function.location)
-        address = _Addresses(writer, writer.arguments[:-1], inputs)
+        free = self.program.free
+        pointers = [POINTER] * (inputs + outputs + 2)
+        writer = Writer(FORWARD, pointers, free, location=function.location)
+        address = _Addresses(writer, writer.arguments[:-free], inputs)
         self._note_time(writer, address, 0)
         for number, step in enumerate(self.program.steps, start=1):
             self._run(writer, address, [step])
@@ -186,7 +188,7 @@ class Assembly:
 
     def _phase(self, number: int, phase: Phase, pointers: int) -> llvm.FuncOp:
         """Some things of a phase, or all of its steps."""
-        writer = Writer(f"phase_{number}", [POINTER] * pointers + [i64] * 3)
+        writer = Writer(f"phase_{number}", [POINTER] * pointers + [i64] * 3, 1)
         *places, first, end, member, _ = writer.arguments
         address = _Addresses(writer, places, len(self.program.function.args))
         address.private = dict.fromkeys(self._private, writer.mul(member, self.apart))
@@ -249,7 +251,7 @@ class Assembly:
         places = [address(a.first) for a in accesses] + [address(view) for view in tables]
         if shared is not None:
             places += _all_things(writer, step, shared) if bounds is None else bounds
-        writer.call(name, *places, writer.size(Size.of(0, 1)))
+        writer.call(name, *places, *writer.free)
 
     def _nest(self, name: str, step: NestStep) -> llvm.FuncOp:
         """The function of a nest: it is told where its operands stand."""
@@ -261,6 +263,7 @@ class Assembly:
         writer = Writer(
             name,
             [POINTER] * operands + [i64, i64] * (shared is not None),
+            self.program.free,
             features=self.program.recipe.features,
             location=step.location,
         )
@@ -349,7 +352,7 @@ def _output_attributes(attributes: Attribute | None, number: int) -> Mapping[str
     return dict(content[number].data)
 
 
-def _workspace_function(size: Size) -> llvm.FuncOp:
-    """`forward_workspace_bytes(batch)`."""
-    writer = Writer(WORKSPACE_BYTES, [])
+def _workspace_function(size: Size, free: int) -> llvm.FuncOp:
+    """`forward_workspace_bytes`."""
+    writer = Writer(WORKSPACE_BYTES, [], free)
     return writer.finish(writer.size(size), linkage="external")

@@ -15,11 +15,11 @@ from ....dialects.inference import tensor_type
 from ....dialects.parameters import constant_value
 from ....passes.analysis.compile_time import defining_literal
 from ....runtime.native.abi.bitplanes import OCTET, Operand, Sizes, column_bases, column_codes
+from ....runtime.native.abi.sizes import ZERO, Size, product
 from ..kernels.bitplanes import bitplane_functions
 from ..kernels.bitplanes_product import Names
 from ..kernels.bitplanes_schemes import Scheme, best_scheme
 from .program import KernelStep, Program
-from .sizes import ZERO, Size, product
 from .structured import packed
 from .views import Buffer
 from .writer import Writer

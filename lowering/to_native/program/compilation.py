@@ -17,6 +17,7 @@ from xdsl.ir import Operation
 from ....dialects.parameters import store_of
 from ....runtime.native.abi.interface import CONSTANTS, TensorInterface
 from ....runtime.native.abi.linear import Precision
+from ....runtime.native.abi.sizes import needs_of
 from ..interface import INTERFACE_ATTRIBUTE, NOTE_ATTRIBUTE, interface_of
 from ..kept import kept_memory
 from ..kernels.recipes import Recipe
@@ -42,7 +43,6 @@ from .planning import forward_of, plan_function
 from .program import Planner, Program
 from .schedule import schedule
 from .sharing import share_memory
-from .sizes import least_batch
 from .structured import NestStep
 from .trace import TRACE_ATTRIBUTE, Trace, counter, facts_of
 from .views import View
@@ -93,12 +93,13 @@ def compiled(
         lambda nest: schedule(nest, recipe),
         blocked=True,
         outside=options.outside,
+        free=len(interface.names),
         keeps=options.kept,
         adds=options.additions,
     )
-    outputs = plan_function(program, copy)
+    outputs = plan_function(program, copy, [x.shape for x in interface.inputs])
     sizes = (size for view in program.views.values() for size in view.sizes)
-    least = least_batch([*sizes, *program.rest])
+    needs = needs_of([*sizes, *program.rest])
     shared = share_memory(program, outputs) if options.outside else []
     fuse(program)
     use_literals([step for step in program.steps if isinstance(step, NestStep)])
@@ -115,8 +116,8 @@ def compiled(
     if assembly.times is not None:
         trace = Trace(
             assembly.times.buffer.offset.at(0),
-            tuple(facts_of(program, step, options.trace) for step in program.steps),
-            constants.size + assembly.kept + assembly.workspace.at(options.trace),
+            tuple(facts_of(program, step, *options.trace) for step in program.steps),
+            constants.size + assembly.kept + assembly.workspace.at(*options.trace),
         )
         module.attributes[TRACE_ATTRIBUTE] = StringAttr(trace.to_json())
     held = [
@@ -132,7 +133,8 @@ def compiled(
         phases=tuple(phase.things for phase in assembly.phases),
         apart=assembly.apart,
         kept=assembly.kept,
-        least=least,
+        needs=tuple(needs),
+        equal=tuple(program.equal),
     )
     module.attributes.pop(NOTE_ATTRIBUTE, None)
     module.attributes[INTERFACE_ATTRIBUTE] = StringAttr(interface.to_json())
@@ -148,7 +150,7 @@ def compiled(
 
 def _sized(output: TensorInterface, view: View) -> TensorInterface:
     """An output with the sizes that it has in memory."""
-    return replace(output, shape=tuple(size.coefficients or (0,) for size in view.sizes))
+    return replace(output, shape=view.sizes)
 
 
 def _declarations(module: ModuleOp) -> list[Operation]:

@@ -24,13 +24,13 @@ from ....dialects.shapes import DYNAMIC
 from ....dialects.spike.types import dense_type
 from ....ir.arrays import Array
 from ....passes.analysis.compile_time import is_literal
+from ....runtime.native.abi.sizes import BATCH, Size
 from ..kernels.additions import can_add, code_of, cost_of, count_of
 from ..kernels.pack_panels import BYTES
 from ..kernels.recipes import Recipe
 from ..linalg.linalg_builder import PARALLEL
 from .nests import Access, RefusedError, access, linear_form, loop_sizes
 from .program import Program, sizes_of
-from .sizes import BATCH, Size
 from .transforms import INTEGERS
 from .views import UI8, Buffer, View, whole_view
 
@@ -315,6 +315,6 @@ def _maps(op: linalg.GenericOp) -> bool:
 
 def _in_order(value: SSAValue, last: Sequence[int] = ()) -> View:
     """A tensor whose axes lie in memory as they come, but for the last."""
-    sizes = sizes_of(value, BATCH)
+    sizes = sizes_of(value, [BATCH] * dense_type(value).get_num_dims())
     order = [*(axis for axis in range(len(sizes)) if axis not in last), *last]
     return whole_view(Buffer(dense_type(value).element_type, BATCH), sizes, order)

@@ -24,6 +24,7 @@ from xdsl.ir import Block, SSAValue
 from xdsl.rewriter import InsertPoint
 
 from ....ir.arrays import Array
+from ....runtime.native.abi.sizes import ONE, ZERO, Size
 from ..kernels.recipes import Recipe
 from .additions import Summed, steps_of
 from .conv_costs import WORDS, Plane, plane_of
@@ -35,7 +36,6 @@ from .nests import Access, Behind, Nest, simplified
 from .packed_factors import Computed, computed_factors, packed, put_in_rows
 from .program import Program, Step
 from .schedule import Part, Schedule
-from .sizes import ONE, ZERO, Size
 from .structured import NestStep
 from .views import UI8, Buffer
 

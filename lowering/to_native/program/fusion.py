@@ -12,9 +12,9 @@ from dataclasses import replace
 from xdsl.dialects import arith
 from xdsl.dialects.linalg import ops as linalg
 
+from ....runtime.native.abi.sizes import ONE, ZERO
 from .nests import Access, Behind, Nest
 from .program import Program, Step
-from .sizes import ONE, ZERO
 from .structured import NestStep, planned
 from .writer import rules
 

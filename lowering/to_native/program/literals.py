@@ -18,8 +18,8 @@ from xdsl.ir import Attribute, Block, SSAValue
 from xdsl.rewriter import InsertPoint
 
 from ....ir.arrays import Array
+from ....runtime.native.abi.sizes import ZERO
 from .nests import Access, Nest, shape_of
-from .sizes import ZERO
 from .structured import NestStep
 
 

@@ -14,11 +14,11 @@ from typing import NamedTuple
 
 from xdsl.ir import SSAValue
 
+from ....runtime.native.abi.sizes import Size
 from ..kernels.code import Index
 from .nests import Access, Nest
 from .schedule import Schedule
 from .sequels import Sequels
-from .sizes import Size
 from .tile_values import Piece, pieces_of
 from .views import View
 from .writer import Writer

@@ -21,7 +21,7 @@ from xdsl.ir.affine import (
 )
 from xdsl.rewriter import InsertPoint
 
-from .sizes import ONE, ZERO, Size
+from ....runtime.native.abi.sizes import ONE, ZERO, Size
 from .views import Buffer, View
 
 
@@ -242,17 +242,23 @@ def access(view: View, exprs: Sequence[AffineExpr], loops: int) -> Access:
 
 
 def loop_sizes(
-    views: Sequence[View], maps: Sequence[Sequence[AffineExpr]], loops: int
+    views: Sequence[View],
+    maps: Sequence[Sequence[AffineExpr]],
+    loops: int,
+    meet: Callable[[Size, Size], None] | None = None,
 ) -> tuple[Size, ...]:
-    """The number of iterations of each loop, from the sizes of what it runs over."""
+    """The number of iterations of each loop, from the sizes of what it runs over.
+
+    `meet` is told of sizes that must be equal.
+    """
     sizes: list[Size | None] = [None] * loops
     for view, exprs in zip(views, maps, strict=True):
         for size, expr in zip(view.sizes, exprs, strict=True):
             if isinstance(expr, AffineDimExpr):
                 known = sizes[expr.position]
-                if known is not None and known != size:
-                    raise RefusedError(f"sizes {known} and {size} meet on one axis")
-                sizes[expr.position] = size
+                if known is not None and meet is not None:
+                    meet(known, size)
+                sizes[expr.position] = size if known is None else known
     if None in sizes:
         raise RefusedError("a loop runs over no axis of any operand")
     return tuple(size for size in sizes if size is not None)

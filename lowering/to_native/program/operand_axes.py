@@ -15,11 +15,11 @@ from xdsl.ir import Operation, SSAValue
 from xdsl.ir.affine import AffineDimExpr, AffineExpr
 
 from ....dialects.spike.types import dense_type
+from ....runtime.native.abi.sizes import ONE
 from ..linalg.linalg_builder import PARALLEL
 from .conv_costs import places_of
 from .nests import loop_sizes
 from .program import Program
-from .sizes import ONE
 from .views import UI8, View
 
 _LEAST_MET = 8

@@ -17,13 +17,13 @@ from xdsl.dialects.linalg import ops as linalg
 from xdsl.ir import Block, SSAValue
 from xdsl.rewriter import InsertPoint
 
+from ....runtime.native.abi.sizes import ONE, ZERO, Size, product
 from ..kernels.pack_panels import BYTES, Packing, write_packing
 from .intervals import Interval
 from .known_factors import both_factors
 from .nests import Access, Nest, mapping, simplified
 from .program import KernelStep, Program, Step
 from .repetition import Turns
-from .sizes import ONE, ZERO, Size, product
 from .structured import NestStep, planned
 from .views import UI8, Buffer, View, has_no_sign, holder, stored
 

@@ -9,10 +9,10 @@ from xdsl.dialects import arith
 from xdsl.dialects import tensor as upstream
 from xdsl.ir import Operation
 
+from ....runtime.native.abi.sizes import ONE, ZERO, Size
 from .nests import RefusedError
 from .operand_axes import axes_in_row
 from .program import Padded, Planner, Program
-from .sizes import ONE, ZERO, Size
 from .structured import add_copy, add_fill
 
 

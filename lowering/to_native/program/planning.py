@@ -6,41 +6,38 @@ Not here: the rules, which are the caller's, and code of what was planned.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import cast
 
-from xdsl.dialects.builtin import ArrayAttr, ModuleOp, StringAttr
+from xdsl.dialects.builtin import ModuleOp
 from xdsl.dialects.func import FuncOp, ReturnOp
 from xdsl.dialects.linalg import abstract_ops
-from xdsl.ir import Attribute, Block, Operation, SSAValue
+from xdsl.ir import Block, Operation, SSAValue
 from xdsl.utils.exceptions import VerifyException
 
 from ....dialects import spike
-from ....dialects.shapes import DYNAMIC
-from ....dialects.spike.types import dense_type, is_train
+from ....dialects.spike.types import dense_type
 from ....ir.errors import UnsupportedError
 from ....ir.locations import location_text
-from ....ir.value_names import DIMENSIONS_ATTRIBUTE
 from ....passes.analysis.replacement import erase_unused
 from ....runtime.native.abi.interface import FORWARD
+from ....runtime.native.abi.sizes import Size, product
 from . import structured
 from .conv_costs import is_known
 from .inlining import inline_calls
 from .nests import RefusedError
 from .program import Program, sizes_of
 from .repetition import Repetition
-from .sizes import BATCH, product
 from .views import Buffer, View, whole_view
 
-_LEADING = "the first axis"
-_TIME, _BATCH = "the steps", "the batch"
 
-
-def plan_function(program: Program, module: ModuleOp) -> list[View]:
+def plan_function(
+    program: Program, module: ModuleOp, arguments: Sequence[Sequence[Size]]
+) -> list[View]:
     """Plan the function of a program; where its results stand.
 
     Args:
         program: nothing is known of it yet.
         module: that the function stands in. Both are changed.
+        arguments: the sizes of its arguments, as far as their types leave them free.
 
     Raises:
         UnsupportedError: names every op that cannot be compiled.
@@ -51,7 +48,10 @@ def plan_function(program: Program, module: ModuleOp) -> list[View]:
     _known_first(function.body.block)
     program.order = {op: position for position, op in enumerate(_ops(function.body.block))}
     problems: list[tuple[str, str, str]] = []
-    _arguments(program, problems)
+    for number, (argument, free) in enumerate(zip(function.args, arguments, strict=True)):
+        sizes = sizes_of(argument, free)
+        buffer = Buffer(dense_type(argument).element_type, product(sizes), "input", number)
+        program.views[argument] = whole_view(buffer, sizes)
     _plan_all(program, function.body.block, problems)
     if problems:
         raise UnsupportedError(program.target, problems)
@@ -66,24 +66,6 @@ def _known_first(block: Block) -> None:
         op.detach()
     assert block.first_op is not None  # what returns results
     block.insert_ops_before(known, block.first_op)
-
-
-def _arguments(program: Program, problems: list[tuple[str, str, str]]) -> None:
-    """Views of the arguments; all sizes that are not known must be one."""
-    function = program.function
-    names = free_sizes(function)
-    if len(names) > 1:
-        shown = ", ".join(names)
-        reason = (
-            f"has several free sizes ({shown}), and only one, the batch, can stay free; give "
-            "the others with 'infer-shapes{timesteps=… batch=…}'"
-        )
-        problems.append((function.name, location_text(function), reason))
-    for number, argument in enumerate(function.args):
-        sizes = sizes_of(argument, BATCH)
-        element = dense_type(argument).element_type
-        buffer = Buffer(element, product(sizes), "input", number)
-        program.views[argument] = whole_view(buffer, sizes)
 
 
 def _ops(block: Block) -> Iterator[Operation]:
@@ -166,40 +148,6 @@ def results(function: FuncOp) -> Sequence[SSAValue]:
     end = function.body.block.last_op
     assert end is not None
     return end.operands
-
-
-def free_sizes(function: FuncOp) -> list[str]:
-    """The names of the sizes that are not known; sizes of leading axes without name are one,
-    and that of the batch the one that has a name, if one has."""
-    names: dict[str, None] = {}
-    leading: dict[str, None] = {}
-    named = False
-    spiking = any(op.dialect_name() == "spike" for op in function.walk())
-    attributes = function.arg_attrs.data if function.arg_attrs is not None else ()
-    for number, argument in enumerate(function.args):
-        dimensions = (
-            attributes[number].data.get(DIMENSIONS_ATTRIBUTE) if number < len(attributes) else None
-        )
-        shape = dense_type(argument).get_shape()
-        # Time comes first in trains and traces, then the batch, which comes first elsewhere.
-        timed = is_train(argument) or (spiking and DYNAMIC in shape[1:2])
-        plain = (_TIME, _BATCH) if timed else (_LEADING,)
-        for axis, size in enumerate(shape):
-            if size != DYNAMIC:
-                continue
-            name = plain[axis] if axis < len(plain) else f"axis {axis} of argument {number}"
-            if isinstance(dimensions, ArrayAttr):
-                word = cast("ArrayAttr[Attribute]", dimensions).data[axis]
-                name = word.data if isinstance(word, StringAttr) else str(word)
-            names[name] = None
-            if axis < len(plain):
-                leading[name] = None
-                named |= plain[axis] != _TIME and isinstance(dimensions, ArrayAttr)
-    if len(leading) > 1:
-        names.pop(_LEADING, None)
-    if named:
-        names.pop(_BATCH, None)
-    return list(names)
 
 
 def _returned(program: Program, value: SSAValue, number: int) -> View:

@@ -29,6 +29,7 @@ from ....runtime.native.abi.linear import (
     scratch_bytes,
     weight_bytes,
 )
+from ....runtime.native.abi.sizes import ZERO, Size, product
 from ....runtime.native.abi.sparse import worthwhile
 from ....runtime.native.abi.tables import threshold_table, trit_sums
 from ..kernels.activations import prepare_name
@@ -40,7 +41,6 @@ from . import bitplane_products
 from .nests import RefusedError
 from .program import KernelStep, Planner, Program, SharedStep
 from .schedule import ENOUGH_THINGS
-from .sizes import ZERO, Size, product
 from .structured import packed
 from .views import Buffer, View, stored
 from .writer import Writer

@@ -24,10 +24,10 @@ from ....dialects.shapes import DYNAMIC
 from ....dialects.spike.types import dense_type
 from ....ir.arrays import Array
 from ....runtime.native.abi.linear import Precision
+from ....runtime.native.abi.sizes import Size, product
 from ..kernels.recipes import Recipe
 from .nests import Nest, RefusedError
 from .schedule import Schedule
-from .sizes import Size, product
 from .views import Buffer, View, row_major, whole_view
 from .writer import Writer
 
@@ -80,6 +80,7 @@ class Program:
         scheduled: how a nest of loops shall run.
         blocked: whether tensors may stand in another order than that of their axes.
         outside: whether matrices of trits are not the program's, but of whoever runs it.
+        free: how many sizes it takes.
         keeps: whether weights may be expanded once, into memory of the program's own.
         adds: whether sums by trits may be code that adds.
         added: images, and the trits by which sums of them shall be such code.
@@ -89,6 +90,7 @@ class Program:
         literals: tensors that become constants once something reads them from memory; kernels have
             their weights in layouts of their own.
         sizes: values of type `index`.
+        equal: pairs of them that must be equal.
         lists: tensors of sizes.
         rest: what is left of axes behind slices of them: no batch may make one negative.
         steps: in order.
@@ -107,6 +109,7 @@ class Program:
     scheduled: Callable[[Nest], Schedule]
     blocked: bool = False
     outside: bool = False
+    free: int = 1
     keeps: bool = False
     adds: bool = False
     added: set[tuple[Buffer, Buffer]] = field(default_factory=set[tuple[Buffer, Buffer]])
@@ -117,6 +120,7 @@ class Program:
         default_factory=dict[SSAValue, Callable[[], View]]
     )
     sizes: dict[SSAValue, Size] = field(default_factory=dict[SSAValue, Size])
+    equal: dict[tuple[Size, Size], None] = field(default_factory=dict["tuple[Size, Size]", None])
     lists: dict[SSAValue, tuple[Size, ...]] = field(
         default_factory=dict[SSAValue, "tuple[Size, ...]"]
     )
@@ -157,7 +161,7 @@ class Program:
         """A value of type `index`.
 
         Raises:
-            RefusedError: it does not follow from the batch alone.
+            RefusedError: it does not follow from free sizes alone.
         """
         owner = value.owner
         if isinstance(owner, arith.ConstantOp):
@@ -166,6 +170,17 @@ class Program:
         if known is None:
             raise RefusedError("uses a number that is computed from data")
         return known
+
+    def meet(self, a: Size, b: Size) -> None:
+        """Note that two sizes are one, which whoever runs the program sees to.
+
+        Raises:
+            RefusedError: they never are.
+        """
+        if (a - b).number not in (0, None):
+            raise RefusedError(f"sizes {a} and {b} meet on one axis")
+        if a != b and (b, a) not in self.equal:
+            self.equal[a, b] = None
 
     def new(
         self,
@@ -261,13 +276,14 @@ Planner = Callable[[Program, Any], None]
 """`rule(program, op)`: notes the views of the results, adds steps."""
 
 
-def sizes_of(value: SSAValue, batch: Size | None) -> tuple[Size, ...]:
-    """The sizes of a tensor whose `?` are all the batch."""
+def sizes_of(value: SSAValue, free: Sequence[Size] | None) -> tuple[Size, ...]:
+    """The sizes of a tensor; `free` says what they are where its type does not."""
     shape = dense_type(value).get_shape()
-    if DYNAMIC in shape and batch is None:
+    if DYNAMIC in shape and free is None:
         raise RefusedError("has a size that is not known")
     return tuple(
-        batch if size == DYNAMIC and batch is not None else Size.of(size) for size in shape
+        free[axis] if size == DYNAMIC and free is not None else Size.of(size)
+        for axis, size in enumerate(shape)
     )
 
 

@@ -17,10 +17,10 @@ from xdsl.ir import Attribute, Block, Operation, SSAValue
 from ....dialects import spike
 from ....dialects.inference import tensor_type
 from ....dialects.spike.threefry import key_schedule, threefry
+from ....runtime.native.abi.sizes import ONE, ZERO, Size
 from ..linalg.scalars import Scalars, signed_bits
 from .nests import Access, Nest, RefusedError
 from .program import Planner, Program
-from .sizes import ONE, ZERO, Size
 from .structured import add_nest, packed
 
 _WORD = 0xFFFFFFFF

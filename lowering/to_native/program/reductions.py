@@ -12,12 +12,12 @@ from xdsl.dialects import arith
 from xdsl.dialects.builtin import i32
 from xdsl.ir import SSAValue
 
+from ....runtime.native.abi.sizes import Size
 from ..kernels.code import Index
 from ..llvm.types import element, lanes
 from .combiners import Combiner, combiners
 from .loops import LoopWriter
 from .schedule import UNROLLED, shared_parts, unrolled
-from .sizes import Size
 from .tile_values import Piece, pieces_of
 from .writer import wide_type
 

@@ -14,9 +14,9 @@ from xdsl.ir import SSAValue
 from ....dialects import spike
 from ....dialects.shapes import DYNAMIC
 from ....dialects.spike.types import dense_type
+from ....runtime.native.abi.sizes import ONE, ZERO, Size, product
 from .nests import Access, RefusedError
 from .program import Program, Step
-from .sizes import ONE, ZERO, Size, product
 from .structured import add_copy
 from .views import Buffer, View
 

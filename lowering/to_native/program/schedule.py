@@ -15,11 +15,11 @@ from xdsl.dialects import tensor as upstream
 from xdsl.dialects.linalg import ops as linalg
 from xdsl.ir import Operation, SSAValue
 
+from ....runtime.native.abi.sizes import ONE, TWO, Size
 from ..kernels.recipes import Recipe
 from ..llvm.convert_math import FORMULAS
 from .combiners import combiners
 from .nests import Access, Nest, dependencies
-from .sizes import ONE, TWO, Size
 from .views import View
 from .writer import rules
 

@@ -14,10 +14,10 @@ from xdsl.dialects.builtin import i8
 from xdsl.dialects.linalg import ops as linalg
 from xdsl.ir import Attribute, SSAValue
 
+from ....runtime.native.abi.sizes import ONE
 from ..llvm.types import lanes as lanes_of
 from ..llvm.types import width as bits_of
 from .nests import Access, Behind
-from .sizes import ONE
 from .tile_values import TileValues
 from .views import stored
 

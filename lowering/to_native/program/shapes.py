@@ -19,10 +19,10 @@ from ....dialects.inference import tensor_type
 from ....dialects.parameters import constant_value
 from ....dialects.shapes import DYNAMIC
 from ....passes.analysis.compile_time import Literal
+from ....runtime.native.abi.sizes import ONE, Size, product
 from ..linalg.linalg_builder import LinalgBuilder
 from .nests import RefusedError
 from .program import Planner, Program
-from .sizes import ONE, Size, product
 from .structured import add_copy, packed
 from .views import View, whole_view
 
@@ -71,8 +71,7 @@ def expand(program: Program, op: upstream.ExpandShapeOp) -> None:
     sizes = _list(program, op.static_output_shape.get_values(), op.dynamic_output_shape)
     view, groups = program.view(op.src), _groups(op)
     for axis, group in enumerate(groups):
-        if product(sizes[a] for a in group) != view.sizes[axis]:
-            raise RefusedError(f"cuts an axis of {view.sizes[axis]} into other sizes")
+        program.meet(product(sizes[a] for a in group), view.sizes[axis])
     program.views[op.result] = view.expanded(groups, sizes)
 
 
@@ -82,8 +81,7 @@ def reshape(program: Program, op: upstream.ReshapeOp) -> None:
     if sizes is None:
         raise RefusedError("takes its shape from data")
     view = packed(program, program.view(op.source))
-    if product(sizes) != product(view.sizes):
-        raise RefusedError(f"turns {product(view.sizes)} elements into {product(sizes)}")
+    program.meet(product(view.sizes), product(sizes))
     result = whole_view(view.buffer, sizes)
     program.views[op.result] = View(view.buffer, result.sizes, result.strides, view.offset)
 
@@ -180,12 +178,7 @@ _Arithmetic = Callable[[Size, Size], "Size | None"]
 
 
 def _quotient(a: Size, b: Size) -> Size | None:
-    return None if b.number is None else a.over(b.number)
-
-
-def _least(a: Size, b: Size) -> Size | None:
-    most = a.most(b)
-    return None if most is None else b if most == a else a
+    return None if b.number is None or b.number < 1 else a.over(b.number)
 
 
 def _sizes(compute: _Arithmetic) -> Planner:
@@ -198,7 +191,7 @@ def _sizes(compute: _Arithmetic) -> Planner:
         result = compute(a, b)
         if result is None:
             raise RefusedError(
-                f"the sizes {a} and {b} do not give one that follows from the batch; run "
+                f"the sizes {a} and {b} do not give one that follows from free sizes; run "
                 "'infer-shapes{batch=…}' first"
             )
         program.sizes[op.results[0]] = result
@@ -231,6 +224,6 @@ RULES: dict[type[Operation], Planner] = {
     arith.FloorDivSIOp: _sizes(_quotient),
     arith.MaxSIOp: _sizes(lambda a, b: a.most(b)),
     arith.MaxUIOp: _sizes(lambda a, b: a.most(b)),
-    arith.MinSIOp: _sizes(_least),
-    arith.MinUIOp: _sizes(_least),
+    arith.MinSIOp: _sizes(lambda a, b: a.least(b)),
+    arith.MinUIOp: _sizes(lambda a, b: a.least(b)),
 }

@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from ....runtime.native.abi.sizes import ONE, ZERO, product
 from .program import Program, Step
-from .sizes import ONE, ZERO, product
 from .structured import NestStep
 from .views import View
 

@@ -25,10 +25,10 @@ from ....dialects.parameters import constant_value
 from ....dialects.shapes import DYNAMIC
 from ....ir.arrays import Array
 from ....passes.analysis.compile_time import defining_literal
+from ....runtime.native.abi.sizes import ZERO, Size, product
 from ..kernels.spike_tables import TableProduct, write_table_product
 from . import products, structured
 from .program import KernelStep, Planner, Program
-from .sizes import ZERO, Size, product
 from .views import Buffer
 
 _LEAST_ROWS = 16

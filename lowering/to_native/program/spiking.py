@@ -25,6 +25,7 @@ from ....ir.sparse_matrix import part_names
 from ....passes.analysis.compile_time import defining_literal, is_literal
 from ....passes.analysis.event_products import event_kind, is_native_number, sparse_key
 from ....runtime.native.abi.events import byte_rows, trit_rows
+from ....runtime.native.abi.sizes import ONE, ZERO, Size, product
 from ..kernels.events import EventRows
 from ..kernels.float_events import FloatRows, float_scratch, write_float_layer
 from ..kernels.neuron_steps import KERNELS, NeuronStep, Number
@@ -37,7 +38,6 @@ from ..kernels.spiking_layers import (
 )
 from .nests import RefusedError
 from .program import KernelStep, Planner, Program
-from .sizes import ONE, ZERO, Size, product
 from .structured import packed
 from .views import Buffer, View
 

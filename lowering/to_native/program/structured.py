@@ -20,6 +20,7 @@ from xdsl.ir import Attribute, Block, Operation, SSAValue
 from xdsl.ir.affine import AffineDimExpr, AffineExpr
 from xdsl.rewriter import InsertPoint
 
+from ....runtime.native.abi.sizes import ONE, ZERO, Size, product
 from ..linalg.linalg_builder import PARALLEL
 from ..llvm.types import width
 from .combiners import fuse_products
@@ -37,7 +38,6 @@ from .nests import (
 from .operand_axes import Maps, wanted_axes
 from .program import Padded, Planner, Program, Step
 from .schedule import Schedule, movable
-from .sizes import ONE, ZERO, Size, product
 from .views import View
 
 _LEAST_CHANNELS = 8
@@ -183,7 +183,7 @@ def generic(program: Program, op: abstract_ops.LinalgStructuredOperation) -> Non
                 rows = len(last) if in_places else 0
                 program.turned[known] = _turned(program, views[position], last, rows)
             views[position] = program.turned[known]
-    sizes = loop_sizes(views, maps, loops)
+    sizes = loop_sizes(views, maps, loops, program.meet)
     if in_places:
         image, trits = (view.buffer for view in (views[0], views[1]))
         program.added |= {(image, trits), (trits, image)}
@@ -271,7 +271,7 @@ def _is_view(
         return False
     loops = len(parallel)
     source, target = program.view(op.inputs[0]), program.view(op.outputs[0])
-    sizes = loop_sizes([source, target], maps, loops)
+    sizes = loop_sizes([source, target], maps, loops, program.meet)
     read = access(source, maps[0], loops)
     axes = [expr.position for expr in maps[1] if isinstance(expr, AffineDimExpr)]
     program.views[op.results[0]] = View(

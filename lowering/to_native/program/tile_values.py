@@ -16,10 +16,10 @@ from xdsl.dialects.func import CallOp
 from xdsl.dialects.linalg import ops as linalg
 from xdsl.ir import Attribute, Operation, SSAValue
 
+from ....runtime.native.abi.sizes import ONE, TWO, ZERO, Size
 from ..llvm.types import lanes as lanes_of
 from .nests import Access, Nest, dependencies, neighbours
 from .schedule import Schedule, element_axis
-from .sizes import ONE, TWO, ZERO, Size
 from .views import View, stored
 from .writer import Writer, wide_type
 

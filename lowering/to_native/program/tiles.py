@@ -23,6 +23,7 @@ from xdsl.dialects.linalg import ops as linalg
 from xdsl.ir import Attribute, Block, SSAValue
 from xdsl.rewriter import InsertPoint
 
+from ....runtime.native.abi.sizes import ONE, ZERO, Size
 from ..llvm.types import width as width_of
 from .combiners import fuse_products
 from .conv_costs import WORDS
@@ -33,7 +34,6 @@ from .nests import Access, Nest, followed, mapping
 from .program import Program, Step
 from .repetition import Turns
 from .schedule import Part, Schedule, in_order
-from .sizes import ONE, ZERO, Size
 from .structured import NestStep, in_lanes_of, planned
 from .transform_code import TransformStep, has_grids
 from .transforms import Form, Matrix, both, divided, scaled

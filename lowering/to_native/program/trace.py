@@ -21,6 +21,7 @@ from xdsl.dialects.linalg import ops as linalg
 from xdsl.ir import Attribute, Block
 
 from ....ir.errors import OptionError
+from ....runtime.native.abi.sizes import Size, product
 from ..llvm.types import converted
 from .additions import AdditionStep
 from .dots import DotStep
@@ -28,7 +29,6 @@ from .nests import Nest
 from .products import LinearVariant
 from .program import KernelStep, Program, Step
 from .repetition import LoopStep
-from .sizes import Size, product
 from .structured import NestStep
 from .views import Buffer, View, element_bytes, holder, whole_view
 
@@ -78,7 +78,7 @@ class StepFacts:
 
 @dataclass(frozen=True)
 class Trace:
-    """The steps of a program for one batch, and where their times stand among its constants.
+    """The steps of a program for certain sizes, and where their times stand among its constants.
 
     Attributes:
         offset: of the first of `len(steps) + 1` int64, in bytes.
@@ -122,10 +122,10 @@ def times_of(steps: int) -> View:
     return whole_view(Buffer(i64, size, "constant", content=content), [size])
 
 
-def facts_of(program: Program, step: Step, batch: int) -> StepFacts:
-    """What a step does for a batch."""
-    what, operations, unit = _work(program, step, batch)
-    bytes_ = touched([*step.reads, *step.writes], batch)
+def facts_of(program: Program, step: Step, *free: int) -> StepFacts:
+    """What a step does for free sizes."""
+    what, operations, unit = _work(program, step, free)
+    bytes_ = touched([*step.reads, *step.writes], free)
     return StepFacts(what, _name(step.location), operations, unit, bytes_)
 
 
@@ -141,52 +141,52 @@ def _name(location: Attribute | None) -> str:
             return ""
 
 
-def touched(views: Iterable[View], batch: int) -> int:
+def touched(views: Iterable[View], free: Sequence[int]) -> int:
     """Bytes of the elements of views, each counted once at the most."""
     most: dict[Buffer, int] = {}
     for view in views:
         buffer = holder(view)
         size = element_bytes(buffer.element)
-        count = min(product(view.sizes).at(batch), buffer.count.at(batch)) * size
+        count = min(product(view.sizes).at(*free), buffer.count.at(*free)) * size
         most[buffer] = max(count, most.get(buffer, 0))
     return sum(most.values())
 
 
-def _work(program: Program, step: Step, batch: int) -> tuple[str, int | None, Unit]:
+def _work(program: Program, step: Step, free: Sequence[int]) -> tuple[str, int | None, Unit]:
     if isinstance(step, DotStep) and step.dots is not None:
         depth = prod(count for count, _ in step.dots.taps) * step.dots.group
-        sums = product(step.nest.sizes).at(batch)
+        sums = product(step.nest.sizes).at(*free)
         return "dots", 2 * sums * depth, _DOTS[step.dots.group]
     if isinstance(step, AdditionStep):
         return "additions", step.work, "i16"
     if isinstance(step, NestStep):
-        return "loops", *_work_of_nest(step.nest, batch)
+        return "loops", *_work_of_nest(step.nest, free)
     if isinstance(step, LoopStep):
-        inner = [_work(program, one, batch) for one in step.repeated]
+        inner = [_work(program, one, free) for one in step.repeated]
         known = [operations for _, operations, _ in inner if operations is not None]
         units: list[Unit] = [unit for _, operations, unit in inner if operations] or ["f32"]
-        total = sum(known) * step.count.at(batch) if len(known) == len(inner) else None
+        total = sum(known) * step.count.at(*free) if len(known) == len(inner) else None
         return "steps", total, units[0]
     assert isinstance(step, KernelStep)
-    products = _products(program, step, batch)
+    products = _products(program, step, free)
     return step.name, None if products is None else 2 * products, "bytes"
 
 
-def _products(program: Program, step: KernelStep, batch: int) -> int | None:
+def _products(program: Program, step: KernelStep, free: Sequence[int]) -> int | None:
     """Products of bytes in a kernel, those by zeros too; `None` where it does something else."""
     by_name = {name: variant for variant, name in program.kernels.items()}
     variant = by_name.get(step.name, by_name.get(step.name.removeprefix("linear_")))
-    sizes = [size.at(batch) for size in step.sizes]
+    sizes = [size.at(*free) for size in step.sizes]
     if isinstance(variant, LinearVariant):
         return prod(sizes) * variant.kind.digits
     return None
 
 
-def _work_of_nest(nest: Nest, batch: int) -> tuple[int, Unit]:
-    turns = product(nest.sizes).at(batch)
+def _work_of_nest(nest: Nest, free: Sequence[int]) -> tuple[int, Unit]:
+    turns = product(nest.sizes).at(*free)
     operations = turns * _arithmetic(nest.body)
     if nest.behind is not None:
-        operations += product(nest.writes[0].view.sizes).at(batch) * _arithmetic(nest.behind.body)
+        operations += product(nest.writes[0].view.sizes).at(*free) * _arithmetic(nest.behind.body)
     return operations, _unit([result.type for result in nest.results()])
 
 

@@ -17,10 +17,10 @@ from xdsl.dialects.linalg import ops as linalg
 from xdsl.ir import Block, SSAValue
 from xdsl.rewriter import InsertPoint
 
+from ....runtime.native.abi.sizes import Size
 from .loops import LoopWriter, Share
 from .nests import Access, Nest, neighbours
 from .sequels import bytes_of
-from .sizes import Size
 from .structured import NestStep
 from .transforms import Form, Matrix, divided, once
 from .views import View, stored

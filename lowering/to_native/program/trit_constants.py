@@ -20,13 +20,13 @@ from xdsl.ir import Attribute, BlockArgument, Operation, SSAValue
 
 from ....ir.arrays import Array
 from ....passes.analysis.replacement import replace_results
+from ....runtime.native.abi.sizes import ONE, Size, product
 from ..kernels.code import POINTER, Code, lanes
 from ..kernels.recipes import Recipe
 from ..llvm.types import vector
 from .dots import DotStep
 from .program import KernelStep, Program, Step
 from .repetition import LoopStep
-from .sizes import ONE, Size, product
 from .structured import NestStep
 from .views import Buffer, whole_view
 

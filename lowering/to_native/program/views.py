@@ -16,8 +16,8 @@ from xdsl.dialects.builtin import IntegerType, Signedness, i8
 from xdsl.ir import Attribute
 
 from ....dialects.elements import numpy_dtype
+from ....runtime.native.abi.sizes import ONE, ZERO, Size, product
 from ..llvm.types import converted, width
-from .sizes import ONE, ZERO, Size, product
 
 Place = Literal["input", "output", "constant", "workspace", "step", "held", "kept"]
 

@@ -13,13 +13,13 @@ from xdsl.dialects import arith
 from xdsl.dialects.builtin import FloatAttr, IntegerAttr, f32
 from xdsl.ir import SSAValue
 
+from ....runtime.native.abi.sizes import ONE
 from .conv_costs import WORDS, Sums, dotted, tiled
 from .dots import DotStep
 from .intervals import Interval
 from .known_factors import factors_of, known_values
 from .nests import Nest
 from .program import Program, Step
-from .sizes import ONE
 from .structured import NestStep
 from .tiles import Convolution, has_panels, steps_of, tiles_of
 from .transforms import FLOATS, INTEGERS, Form

@@ -27,6 +27,7 @@ from xdsl.dialects.builtin import (
 )
 from xdsl.ir import Attribute, Operation, SSAValue
 
+from ....runtime.native.abi.sizes import Extreme, Quotient, Size, Symbol
 from ..kernels.code import POINTER, Code
 from ..llvm.convert_arith import RULES as ARITH_RULES
 from ..llvm.convert_arith import (
@@ -40,7 +41,6 @@ from ..llvm.convert_arith import (
 from ..llvm.convert_math import rules_for
 from ..llvm.types import converted, element, lanes, like, vector
 from ..llvm.walk import Rule
-from .sizes import Size
 from .views import has_no_sign, stored
 
 
@@ -64,9 +64,10 @@ def rules(features: frozenset[str] = frozenset()) -> Mapping[type[Operation], Ru
 
 
 class Writer(Code):
-    """Appends to a function whose last argument is the batch.
+    """Appends to a function whose last arguments are the free sizes.
 
     Attributes:
+        free: these.
         location: of the ops that are appended, but for those at the start of the function.
     """
 
@@ -74,16 +75,18 @@ class Writer(Code):
         self,
         name: str,
         arguments: Sequence[Attribute],
+        free: int,
         *,
         features: frozenset[str] = frozenset(),
         location: LocationAttr | None = None,
     ) -> None:
-        super().__init__(name, [*arguments, i64])
+        super().__init__(name, [*arguments, *[i64] * free])
         self.location = self._own_location = location
         self._builder.operation_insertion_handler.append(self._locate)
         self._rules = rules(features)
-        self._batch = self.arguments[-1]
-        self._batch.name_hint = "batch"
+        self.free = self.arguments[len(arguments) :]
+        for number, size in enumerate(self.free):
+            size.name_hint = f"size{number}" if number else "batch"
         self._sizes: dict[Size, SSAValue] = {}
 
     def finish(
@@ -111,32 +114,52 @@ class Writer(Code):
         return self.insert(llvm.ZeroOp(result_types=[POINTER]))
 
     def size(self, size: Size) -> SSAValue:
-        """A size as an i64; what depends on the batch is computed at the start of the function."""
+        """A size as an i64; what depends on free ones is computed at the start of the function."""
         if size.number is not None:
             return self.constant(size.number)
         known = self._sizes.get(size)
         if known is None:
-            known = self._sizes[size] = self._polynomial(size)
+            ops: list[Operation] = []
+            known = self._sizes[size] = self._sum(size, ops)
+            self.behind_constants(ops)
         return known
 
-    def _polynomial(self, size: Size) -> SSAValue:
-        """By Horner's rule."""
-        ops: list[Operation] = []
+    def _sum(self, size: Size, ops: list[Operation]) -> SSAValue:
+        """A size by ops that are added to a list."""
+
+        def new(op: Operation) -> SSAValue:
+            ops.append(op)
+            return op.results[0]
+
+        if not size.terms:
+            return self.constant(0)
         total: SSAValue | None = None
-        if size.coefficients[-1] != 1:
-            total = self.constant(size.coefficients[-1])
-        for coefficient in reversed(size.coefficients[:-1]):
-            if total is None:
-                total = self._batch
-            else:
-                ops.append(llvm.MulOp(total, self._batch))
-                total = ops[-1].results[0]
-            if coefficient:
-                ops.append(llvm.AddOp(total, self.constant(coefficient)))
-                total = ops[-1].results[0]
-        self.behind_constants(ops)
+        for symbols, factor in size.terms:
+            term: SSAValue | None = None
+            for symbol in symbols:
+                one = self._symbol(symbol, ops)
+                term = one if term is None else new(llvm.MulOp(term, one))
+            number = self.constant(factor) if factor != 1 or term is None else None
+            if number is not None:
+                term = number if term is None else new(llvm.MulOp(term, number))
+            assert term is not None
+            total = term if total is None else new(llvm.AddOp(total, term))
         assert total is not None
         return total
+
+    def _symbol(self, symbol: Symbol, ops: list[Operation]) -> SSAValue:
+        match symbol:
+            case int():
+                return self.free[symbol]
+            case Quotient():
+                numerator = self._sum(symbol.numerator, ops)
+                ops.append(llvm.UDivOp(numerator, self.constant(symbol.divisor)))
+            case Extreme():
+                first, second = (self._sum(size, ops) for size in symbol.sizes)
+                predicate = llvm.ICmpPredicateFlag("sgt" if symbol.larger else "slt").to_int()
+                chosen = llvm.ICmpOp(first, second, IntegerAttr(predicate, i64))
+                ops += [chosen, llvm.SelectOp(chosen.res, first, second)]
+        return ops[-1].results[0]
 
     def move(
         self, base: SSAValue, terms: Sequence[tuple[SSAValue, Size]], kind: Attribute

@@ -5,14 +5,14 @@ here: what kernels agree on (`linear`).
 
 A program is two functions of the C calling convention:
 
-    void forward(inputs…, outputs…, const void *constants, void *workspace, int64_t batch)
-    int64_t forward_workspace_bytes(int64_t batch)
+    void forward(inputs…, outputs…, const void *constants, void *workspace, int64_t size…)
+    int64_t forward_workspace_bytes(int64_t size…)
 
 Every tensor is contiguous and row-major, of any alignment; a boolean is one byte, a trit an int8.
-`constants` and `workspace` are aligned to 64. `batch` is the one free size of a program, and is not
-looked at where there is none.
+`constants` and `workspace` are aligned to 64. The sizes are those that the program leaves free;
+where it leaves none there is one, `batch`, which is not looked at.
 
-In an object for others the first is `NAME(inputs…, outputs…, workspace, batch)`, where `workspace`
+In an object for others the first is `NAME(inputs…, outputs…, workspace, size…)`, where `workspace`
 may have any alignment, the second `NAME_workspace_bytes`, and the interface stands as a string, in
 JSON, under `NAME_interface`.
 """
@@ -21,11 +21,12 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass, fields
 from math import prod
 from typing import Any
 
 from ....ir.errors import BackendError
+from .sizes import Size, least_of
 
 FORWARD = "forward"
 WORKSPACE_BYTES = "forward_workspace_bytes"
@@ -50,38 +51,29 @@ class TensorInterface:
     Attributes:
         name: what the program calls it, an identifier.
         dtype: NumPy's name of the element: `float32`, `int8`, `bool`, `bfloat16`.
-        shape: sizes as polynomials in the batch, the constant first: (784,) is 784, (0, 2) twice
-            the batch.
+        shape: its sizes.
     """
 
     name: str
     dtype: str
-    shape: tuple[tuple[int, ...], ...]
+    shape: tuple[Size, ...]
 
-    def sizes(self, batch: int) -> tuple[int, ...]:
-        """The shape for one size of the batch."""
-        return tuple(
-            sum(factor * batch**power for power, factor in enumerate(size)) for size in self.shape
-        )
-
-    @property
-    def batched(self) -> bool:
-        """Whether a size depends on the batch."""
-        return any(len(size) > 1 for size in self.shape)
+    def sizes(self, *free: int) -> tuple[int, ...]:
+        """The shape for free sizes."""
+        return tuple(size.at(*free) for size in self.shape)
 
     @property
     def rows(self) -> int | None:
         """Elements of one row of the batch, where it lies outermost; `None` elsewhere."""
-        if not self.shape or any(len(size) > 1 for size in self.shape[1:]):
-            return None
-        factors = self.shape[0]
-        if len(factors) != 2 or factors[0]:
-            return None
-        return factors[1] * prod(self.sizes(0)[1:])
+        match [size.terms for size in self.shape[:1]]:
+            case [(((0,), factor),)] if None not in [size.number for size in self.shape[1:]]:
+                return factor * prod(self.sizes(0)[1:])
+            case _:
+                return None
 
-    def shown(self) -> str:
-        """The shape as text: `[batch, 784]`, `[4*batch]`."""
-        return f"[{', '.join(size_text(size) for size in self.shape)}]"
+    def shown(self, names: Sequence[str]) -> str:
+        """The shape as text, in the names of the free sizes: `[batch, 784]`, `[4*batch]`."""
+        return f"[{', '.join(size.shown(names) for size in self.shape)}]"
 
 
 @dataclass(frozen=True)
@@ -93,9 +85,9 @@ class Interface:
         inputs: in the order of the arguments.
         outputs: in the order of the results.
         recipe: the instruction set of the kernels.
-        batched: whether there is a free size.
-        row_wise: whether each row of the batch is computed from the same row of the inputs alone,
-            and batches lie outermost: then parts of a batch can be computed apart.
+        free: the names of the free sizes, identifiers; one alone is `batch`.
+        row_wise: whether that one size is a batch, each row of which is computed from the same row
+            of the inputs alone, and lies outermost: then parts of a batch can be computed apart.
         work: multiplications of one row of the batch, about; tells whether a thread is worth it.
         held: names of arrays that are not the program's, and where in the constants the address of
             each must be written before a call.
@@ -105,14 +97,15 @@ class Interface:
             where the program has no such function.
         apart: bytes of workspace behind that of the program, of each thread but the first.
         kept: bytes of memory of the program's own, which its first call fills.
-        least: the least batch: for less a tensor in between would have less than no elements.
+        needs: what must not be negative: a tensor in between would have less than no elements.
+        equal: what must be equal, since it meets.
     """
 
     name: str
     inputs: tuple[TensorInterface, ...]
     outputs: tuple[TensorInterface, ...]
     recipe: str
-    batched: bool
+    free: tuple[str, ...]
     row_wise: bool
     work: int
     held: tuple[tuple[str, int], ...] = ()
@@ -120,11 +113,44 @@ class Interface:
     phases: tuple[int, ...] = ()
     apart: int = 0
     kept: int = 0
-    least: int = 0
+    needs: tuple[Size, ...] = ()
+    equal: tuple[tuple[Size, Size], ...] = ()
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The names of the sizes that the functions take."""
+        return self.free or ("batch",)
+
+    def unmet(self, free: Sequence[int]) -> str | None:
+        """What must hold for free sizes and does not, as text."""
+        met = [size.at(*free) >= 0 for size in self.needs]
+        met += [a.at(*free) == b.at(*free) for a, b in self.equal]
+        return next((text for text, ok in zip(self.conditions, met, strict=True) if not ok), None)
+
+    @property
+    def conditions(self) -> list[str]:
+        """What must hold for free sizes, as text: first `needs`, then `equal`."""
+        return [
+            *map(self._need, self.needs),
+            *(f"{a.shown(self.names)} must be {b.shown(self.names)}" for a, b in self.equal),
+        ]
+
+    def _need(self, size: Size) -> str:
+        match least_of(size):
+            case number, least:
+                return f"{self.names[number]} must be at least {least}"
+            case None:
+                return f"{size.shown(self.names)} must not be negative"
 
     def to_dict(self) -> dict[str, Any]:
         """JSON data."""
-        return asdict(self)
+        return {
+            **{field.name: getattr(self, field.name) for field in fields(self)},
+            "inputs": [_data(tensor) for tensor in self.inputs],
+            "outputs": [_data(tensor) for tensor in self.outputs],
+            "needs": [size.to_data() for size in self.needs],
+            "equal": [[a.to_data(), b.to_data()] for a, b in self.equal],
+        }
 
     def to_json(self) -> str:
         """One line of JSON; the same interface gives the same text."""
@@ -143,7 +169,7 @@ class Interface:
                 _tensors(data["inputs"]),
                 _tensors(data["outputs"]),
                 str(data["recipe"]),
-                bool(data["batched"]),
+                tuple(map(str, data["free"])),
                 bool(data["row_wise"]),
                 int(data["work"]),
                 tuple((str(name), int(offset)) for name, offset in data.get("held", ())),
@@ -151,28 +177,22 @@ class Interface:
                 tuple(map(int, data.get("phases", ()))),
                 int(data.get("apart", 0)),
                 int(data.get("kept", 0)),
-                int(data.get("least", 0)),
+                tuple(map(Size.from_data, data.get("needs", ()))),
+                tuple((Size.from_data(a), Size.from_data(b)) for a, b in data.get("equal", ())),
             )
         except (KeyError, TypeError, ValueError) as error:
             raise BackendError(f"this is no interface of a native program: {error!r}") from None
 
 
+def _data(tensor: TensorInterface) -> dict[str, Any]:
+    shape = [size.to_data() for size in tensor.shape]
+    return {"name": tensor.name, "dtype": tensor.dtype, "shape": shape}
+
+
 def _tensors(rows: Sequence[Mapping[str, Any]]) -> tuple[TensorInterface, ...]:
     return tuple(
         TensorInterface(
-            str(row["name"]),
-            str(row["dtype"]),
-            tuple(tuple(int(factor) for factor in size) for size in row["shape"]),
+            str(row["name"]), str(row["dtype"]), tuple(map(Size.from_data, row["shape"]))
         )
         for row in rows
     )
-
-
-def size_text(size: Sequence[int], batch: str = "batch") -> str:
-    """A size as an expression of C, Python and people: `2*batch + 5`."""
-    terms = [
-        "*".join(([] if factor == 1 and power else [str(factor)]) + [batch] * power)
-        for power, factor in reversed(list(enumerate(size)))
-        if factor
-    ]
-    return " + ".join(terms) or "0"

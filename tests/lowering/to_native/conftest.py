@@ -29,6 +29,7 @@ from triton_dsl.lowering.artifact import Artifact
 from triton_dsl.lowering.to_native.header import macro_prefix
 from triton_dsl.lowering.to_native.kernels.code import POINTER, Code
 from triton_dsl.runtime.native.abi.interface import Interface, TensorInterface
+from triton_dsl.runtime.native.abi.sizes import BATCH, Size
 
 pytest.importorskip("llvmlite")
 
@@ -61,8 +62,8 @@ def scaling_program(excess: int = 0) -> ModuleOp:
         value = code.load(code.at(workspace, index, f32), f32)
         code.store(code.fmul(value, factor), code.at(y, index, f32))
     module = ModuleOp([code.finish(), _workspace_bytes()], sym_name=StringAttr("Scaling"))
-    x, y = (TensorInterface(name, "float32", ((0, 1), (4,))) for name in "xy")
-    interface = Interface("Scaling", (x,), (y,), "generic", True, False, 0)
+    x, y = (TensorInterface(name, "float32", (BATCH, Size.of(4))) for name in "xy")
+    interface = Interface("Scaling", (x,), (y,), "generic", ("batch",), False, 0)
     module.attributes["native.interface"] = StringAttr(interface.to_json())
     attach_store(module, ParameterStore.of({"forward.constants": SCALE.view(np.uint8)}))
     return module
@@ -142,7 +143,7 @@ class CCaller:
                 name = f"{role.lower()}{index}"
                 names.append(name)
                 macro = f"{macro_prefix(prefix)}_{role}PUT_{index}_ELEMENTS"
-                macro += "(batch)" if tensor.batched else ""
+                macro += "(batch)" if interface.free and tensor.rows is not None else ""
                 element = C_TYPES[tensor.dtype]
                 lines.append(f"size_t n_{name} = (size_t){macro} * sizeof({element});")
                 made = f'filled("{name}", n_{name})' if role == "IN" else f"malloc(n_{name})"

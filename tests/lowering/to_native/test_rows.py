@@ -103,8 +103,9 @@ def test_the_interface_tells_names_sizes_and_types() -> None:
     note_interface(module, "generic")
     interface = noted_interface(module)
     assert [t.name for t in interface.inputs] == ["x", "y"]
-    assert interface.inputs[0].shown() == "[batch, 4]" == interface.outputs[0].shown()
-    assert interface.name == "Net" and interface.batched and interface.row_wise
+    x, y = interface.inputs[0], interface.outputs[0]
+    assert x.shown(interface.names) == "[batch, 4]" == y.shown(interface.names)
+    assert interface.name == "Net" and interface.free == ("batch",) and interface.row_wise
 
 
 @pytest.mark.parametrize(
@@ -119,7 +120,7 @@ def test_the_interface_tells_names_sizes_and_types() -> None:
 )
 def test_sizes_of_results_follow_from_the_batch(result: str, expression: str, shown: str) -> None:
     compiled = native_program(program("x: Tensor[N, 4]", result, expression))
-    assert compiled.interface.outputs[0].shown() == shown
+    assert compiled.interface.outputs[0].shown(compiled.interface.names) == shown
 
 
 def test_the_free_size_may_stand_anywhere() -> None:
@@ -130,7 +131,7 @@ def test_the_free_size_may_stand_anywhere() -> None:
         "concat([x, y], axis=1)",
     )
     compiled = native_program(module)
-    assert compiled.interface.outputs[0].shown() == "[2, batch + 1, 3]"
+    assert compiled.interface.outputs[0].shown(["batch"]) == "[2, batch + 1, 3]"
     for count in (0, 1, 5):
         x = np.arange(6 * count, dtype=np.float32).reshape(2, count, 3)
         y = -np.ones((2, 1, 3), np.float32)

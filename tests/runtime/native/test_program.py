@@ -18,6 +18,7 @@ from triton_dsl.lowering.to_native.arrays import arrays_entry
 from triton_dsl.lowering.to_native.kernels.code import POINTER, Code
 from triton_dsl.lowering.to_native.object_code import compile_object
 from triton_dsl.runtime.native.abi.interface import Interface, TensorInterface
+from triton_dsl.runtime.native.abi.sizes import BATCH, ONE, TWO, ZERO, Size
 from triton_dsl.runtime.native.loading import load_program, program_bytes
 from triton_dsl.runtime.native.program import NativeProgram
 from triton_dsl.runtime.native.threads import processors
@@ -28,10 +29,16 @@ RNG = np.random.default_rng(7)
 FACTOR = np.array([3.0], np.float32)
 INTERFACE = Interface(
     "affine",
-    (TensorInterface("x", "float32", ((0, 1), (4,))), TensorInterface("step", "float32", ((1,),))),
-    (TensorInterface("y", "float32", ((0, 2), (2,))), TensorInterface("seen", "int64", ((0, 1),))),
+    (
+        TensorInterface("x", "float32", (BATCH, Size.of(4))),
+        TensorInterface("step", "float32", (ONE,)),
+    ),
+    (
+        TensorInterface("y", "float32", (Size.of(0, 2), TWO)),
+        TensorInterface("seen", "int64", (BATCH,)),
+    ),
     "generic",
-    True,
+    ("batch",),
     True,
     4_000_000,
 )
@@ -52,7 +59,7 @@ def object_code() -> bytes:
         code.store(code.fadd(value, code.load(step, f32)), code.at(y, index, f32))
     with code.each(0, batch) as index:
         code.store(batch, code.at(seen, index, i64))
-    return compile_object(ModuleOp([code.finish(), _workspace_bytes(), arrays_entry(4)]))
+    return compile_object(ModuleOp([code.finish(), _workspace_bytes(), arrays_entry(4, 1)]))
 
 
 def _workspace_bytes() -> FuncOp:
@@ -92,11 +99,11 @@ def doubling_code() -> bytes:
     with code.each(0, code.mul(batch, 4)) as index:
         value = code.fmul(code.load(code.at(x, index, f32), f32), code.load(constants, f32))
         code.store(value, code.at(y, index, f32))
-    return compile_object(ModuleOp([code.finish(), _workspace_bytes(), arrays_entry(2)]))
+    return compile_object(ModuleOp([code.finish(), _workspace_bytes(), arrays_entry(2, 1)]))
 
 
 def test_one_input_and_one_output_go_the_same_way_the_second_time() -> None:
-    x = TensorInterface("x", "float32", ((0, 1), (4,)))
+    x = TensorInterface("x", "float32", (BATCH, Size.of(4)))
     interface = replace(INTERFACE, inputs=(x,), outputs=(replace(x, name="y"),))
     content = program_bytes(interface, doubling_code(), FACTOR.view(np.uint8))
     for threads in (1, 3):
@@ -198,8 +205,9 @@ def test_an_interface_survives_json() -> None:
     import json
 
     assert Interface.from_dict(json.loads(INTERFACE.to_json())) == INTERFACE
-    assert INTERFACE.outputs[0].shown() == "[2*batch, 2]"
+    assert INTERFACE.outputs[0].shown(INTERFACE.names) == "[2*batch, 2]"
     assert INTERFACE.outputs[0].sizes(4) == (8, 2)
-    mixed = TensorInterface("z", "int8", ((5, 2), (0, 0, 1), (3,), (0,)))
-    assert mixed.shown() == "[2*batch + 5, batch*batch, 3, 0]"
-    assert mixed.sizes(4) == (13, 16, 3, 0)
+    sizes = (Size.of(5, 2), BATCH * Size.free(1), Size.of(3), ZERO)
+    mixed = TensorInterface("z", "int8", sizes)
+    assert mixed.shown(["batch", "n"]) == "[2*batch + 5, batch*n, 3, 0]"
+    assert mixed.sizes(4, 5) == (13, 20, 3, 0)

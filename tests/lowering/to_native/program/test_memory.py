@@ -1,52 +1,86 @@
 """Sizes, views and the places of buffers, against NumPy and by brute force."""
 
+import json
+
 import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 from xdsl.dialects.builtin import f32, i8
 
 from triton_dsl.lowering.to_native.program.arena import Lifetime, plan
-from triton_dsl.lowering.to_native.program.sizes import (
+from triton_dsl.lowering.to_native.program.views import Buffer, View, whole_view
+from triton_dsl.runtime.native.abi.sizes import (
     BATCH,
     ONE,
     ZERO,
     Size,
-    least_batch,
+    least_of,
+    needs_of,
     product,
 )
-from triton_dsl.lowering.to_native.program.views import Buffer, View, whole_view
 
-sizes = st.builds(Size.of, st.integers(-9, 9), st.integers(-9, 9), st.integers(-3, 3))
-batches = st.integers(0, 50)
-
-
-@given(sizes, sizes, batches)
-def test_arithmetic_of_sizes_is_that_of_numbers(a: Size, b: Size, batch: int) -> None:
-    x, y = a.at(batch), b.at(batch)
-    assert (a + b).at(batch) == x + y
-    assert (a - b).at(batch) == x - y
-    assert (a * b).at(batch) == x * y
-    assert a.bound(b).at(batch) >= max(x, y)
-    assert a.aligned().at(batch) >= x and a.aligned().at(batch) % 64 == 0
-    most = a.most(b)
-    assert most is None or most.at(batch) == max(x, y)
+polynomials = st.builds(Size.of, st.integers(-9, 9), st.integers(-9, 9), st.integers(-3, 3))
+sizes = st.recursive(
+    polynomials | st.builds(Size.free, st.integers(0, 2)),
+    lambda inner: st.one_of(
+        st.builds(Size.__add__, inner, inner),
+        st.builds(Size.__mul__, inner, inner),
+        st.builds(Size.over, inner, st.integers(1, 8)),
+        st.builds(lambda a, b: a.most(b) or a, inner, inner),
+        st.builds(lambda a, b: a.least(b) or a, inner, inner),
+    ),
+    max_leaves=4,
+)
+frees = st.tuples(*[st.integers(0, 50)] * 3)
 
 
-@given(sizes, st.integers(1, 8), batches)
-def test_quotients_round_down(a: Size, divisor: int, batch: int) -> None:
-    quotient = a.over(divisor)
-    assert quotient is None or quotient.at(batch) == a.at(batch) // divisor
+@given(sizes, sizes, frees)
+def test_arithmetic_of_sizes_is_that_of_numbers(
+    a: Size, b: Size, free: tuple[int, int, int]
+) -> None:
+    x, y = a.at(*free), b.at(*free)
+    assert (a + b).at(*free) == x + y
+    assert (a - b).at(*free) == x - y
+    assert (a * b).at(*free) == x * y == (b * a).at(*free)
+    assert a.bound(b).at(*free) >= max(x, y)
+    assert a.aligned(64).at(*free) >= x and a.aligned(64).at(*free) % 64 == 0
+    most, least = a.most(b), a.least(b)
+    assert most is None or most.at(*free) == max(x, y)
+    assert least is None or least.at(*free) == min(x, y)
+    assert Size.from_data(json.loads(json.dumps(a.to_data()))) == a
+    text = a.shown("xyz").replace("/", "//")
+    assert "?" in text or eval(text, dict(zip("xyz", free, strict=True))) == x
+
+
+@given(sizes, st.integers(1, 8), frees)
+def test_quotients_round_down(a: Size, divisor: int, free: tuple[int, int, int]) -> None:
+    found = a.over(divisor)
+    assert found.at(*free) == a.at(*free) // divisor
+    again = (found + ONE).over(3)
+    assert again.at(*free) == (a.at(*free) // divisor + 1) // 3
+    assert (a * Size.of(divisor)).over(divisor) == a
 
 
 @given(st.lists(st.builds(Size.of, st.integers(-9, 9), st.integers(1, 9))))
 def test_no_size_is_negative_from_the_least_batch_on(found: list[Size]) -> None:
-    least = least_batch([*found, Size.of(-5), Size.of(3, -1)])
+    needs = needs_of(found)
+    assert len(needs) <= 1
+    least = max((pair[1] for pair in map(least_of, needs) if pair is not None), default=0)
     assert all(size.at(batch) >= 0 for size in found for batch in (least, least + 1))
     assert least == 0 or any(size.at(least - 1) < 0 for size in found)
 
 
+@given(st.lists(sizes), frees)
+def test_what_is_needed_makes_no_size_negative(
+    found: list[Size], free: tuple[int, int, int]
+) -> None:
+    needs = needs_of(found)
+    assert set(needs) <= set(found)
+    assert all(n.at(*free) >= 0 for n in needs) == all(size.at(*free) >= 0 for size in found)
+
+
 def test_sizes_read_as_formulas() -> None:
-    assert str(Size.of(3, 1, 2)) == "3 + batch + 2*batch^2"
+    assert str(Size.of(3, 1, 2)) == "2*batch*batch + batch + 3"
     assert str(ZERO) == "0" and ZERO.number == 0 and BATCH.number is None
     assert product([BATCH, Size.of(4)]) == Size.of(0, 4)
 

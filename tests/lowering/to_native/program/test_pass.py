@@ -47,8 +47,8 @@ func.func @forward(%x: tensor<?x4xf32>, %y: tensor<4xf32>) -> tensor<?x4xf32> {
 def test_interface_is_noted() -> None:
     module = converted(ADD)
     noted = noted_interface(module)
-    assert [x.shown() for x in noted.inputs] == ["[batch, 4]", "[4]"]
-    assert [y.shown() for y in noted.outputs] == ["[batch, 4]"]
+    assert [x.shown(noted.names) for x in noted.inputs] == ["[batch, 4]", "[4]"]
+    assert [y.shown(noted.names) for y in noted.outputs] == ["[batch, 4]"]
     assert noted.recipe == "generic"
     names = [op.sym_name.data for op in module.ops if isinstance(op, FuncOp)]
     assert names == ["loops_0", "forward", "forward_workspace_bytes"]
@@ -65,16 +65,22 @@ def test_unknown_options_are_refused() -> None:
         converted(ADD, "mmx")
 
 
-def test_several_free_sizes_are_refused() -> None:
+def test_free_sizes_have_the_names_of_the_source() -> None:
     text = """
 func.func @forward(%x: tensor<?x?xf32>) -> tensor<?x?xf32> {
   %y = tensor.relu %x : (tensor<?x?xf32>) -> tensor<?x?xf32>
   func.return %y : tensor<?x?xf32>
 }
 """
-    assert "has several free sizes (the first axis, axis 1 of argument 0)" in refusal(text)
-    named = text.replace("tensor<?x?xf32>)", 'tensor<?x?xf32> {tensor.dimensions = ["N", "N"]})', 1)
-    converted(named)
+
+    def shown(text: str) -> tuple[tuple[str, ...], str]:
+        noted = noted_interface(converted(text))
+        return noted.free, noted.outputs[0].shown(noted.names)
+
+    assert shown(text) == (("batch", "axis_1_of_x"), "[batch, axis_1_of_x]")
+    for names, wanted in (('"N", "N"', ("batch",)), ('"N", "int"', ("N", "int_"))):
+        named = f"tensor<?x?xf32> {{tensor.dimensions = [{names}]}})"
+        assert shown(text.replace("tensor<?x?xf32>)", named, 1))[0] == wanted
 
 
 def test_all_ops_that_cannot_be_compiled_are_named() -> None:

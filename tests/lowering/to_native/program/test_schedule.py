@@ -13,8 +13,8 @@ from xdsl.rewriter import InsertPoint
 from triton_dsl.lowering.to_native.kernels.recipes import RECIPES
 from triton_dsl.lowering.to_native.program.nests import Access, mapping
 from triton_dsl.lowering.to_native.program.schedule import schedule
-from triton_dsl.lowering.to_native.program.sizes import ONE, ZERO, Size
 from triton_dsl.lowering.to_native.program.views import Buffer, whole_view
+from triton_dsl.runtime.native.abi.sizes import ONE, ZERO, Size
 
 
 @pytest.mark.parametrize("recipe", RECIPES, ids=lambda recipe: recipe.name)

@@ -14,7 +14,6 @@ from triton_dsl.dialects.registry import parse_module, triton_context
 from triton_dsl.ir.errors import UnsupportedError
 from triton_dsl.ir.store import ParameterStore
 from triton_dsl.ir.trits import pack_trits
-from triton_dsl.lowering.to_native.callables import native_program
 from triton_dsl.lowering.to_native.program import ConvertTernaryToLLVMPass
 
 Array = NDArray[Any]
@@ -218,8 +217,3 @@ def test_all_that_has_no_kernel_is_named_at_once() -> None:
     with pytest.raises(UnsupportedError) as caught:
         ConvertTernaryToLLVMPass().apply(triton_context(), module)
     assert "spike.encode" in str(caught.value) and "spike.lif" in str(caught.value)
-
-
-def test_several_free_sizes_are_refused() -> None:
-    with pytest.raises(UnsupportedError, match="the steps, the batch"):
-        native_program(network("trit", (4, 4), LIF, "?", "?"))
