@@ -20,6 +20,12 @@ func.func @forward(%x: tensor<?x?x4xf32>) -> tensor<?x?x4xf32> {
   func.return %y : tensor<?x?x4xf32>
 }"""
 
+DOUBLES = """
+func.func @forward(%x: tensor<?x4xf64>) -> tensor<?x4xf64> {
+  %y = tensor.sin %x : (tensor<?x4xf64>) -> tensor<?x4xf64>
+  func.return %y : tensor<?x4xf64>
+}"""
+
 OPEN_STEPS = """
 func.func @forward(%x: tensor<?x?x4xf32>) -> !spike.train<?x?x4> {
   %s = spike.lif %x {beta = 0.5 : f64} : (tensor<?x?x4xf32>) -> !spike.train<?x?x4>
@@ -28,19 +34,18 @@ func.func @forward(%x: tensor<?x?x4xf32>) -> !spike.train<?x?x4> {
 
 
 def test_a_default_target_that_cannot_is_left_out_and_named() -> None:
-    inputs = [np.ones((3, 2, 4), np.float32)]
+    pytest.importorskip("ai_edge_litert", reason=install("tflite"))
     refused: list[tuple[str, TritonError]] = []
     rows = verify_module(
-        parse_module(TWO_FREE_SIZES),
-        inputs,
+        parse_module(DOUBLES),
+        [np.ones((3, 4))],
         on_refusal=lambda target, error: refused.append((target, error)),
     )
-    # LiteRT may not be installed.
-    assert [row.target for row in rows if row.target != "tflite"] == ["pytorch", "onnx"]
+    assert [row.target for row in rows] == ["pytorch", "onnx", "native"]
     assert all(row.agrees for row in rows)
     reasons = {target: str(error) for target, error in refused}
-    assert set(reasons) == {"native"}
-    assert "several free sizes" in reasons["native"]
+    assert set(reasons) == {"tflite"}
+    assert "no SIN kernel for FLOAT64" in reasons["tflite"]
 
 
 def test_a_target_of_known_steps_gets_those_of_the_inputs() -> None:
@@ -64,8 +69,8 @@ def test_a_target_of_known_steps_gets_those_of_the_inputs() -> None:
 
 def test_a_target_that_is_asked_for_and_cannot_is_an_error() -> None:
     inputs = [np.ones((3, 2, 4), np.float32)]
-    with pytest.raises(TritonError, match="several free sizes"):
-        verify_module(parse_module(TWO_FREE_SIZES), inputs, ["native"], on_refusal=print)
+    with pytest.raises(TritonError, match="has free sizes"):
+        verify_module(parse_module(TWO_FREE_SIZES), inputs, ["c"], on_refusal=print)
 
 
 def test_where_no_target_can_the_first_reason_is_raised() -> None:

@@ -11,6 +11,7 @@ import hashlib
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Container, Hashable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from math import gcd
 from typing import Any, NamedTuple, TypeVar, cast
 
 import numpy as np
@@ -179,6 +180,8 @@ class Program:
         """
         if (a - b).number not in (0, None):
             raise RefusedError(f"sizes {a} and {b} meet on one axis")
+        divisor = gcd(*(c for size in (a, b) for _, c in size.terms)) or 1
+        a, b = a.over(divisor), b.over(divisor)
         if a != b and (b, a) not in self.equal:
             self.equal[a, b] = None
 

@@ -7,12 +7,14 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from math import prod
+from math import gcd, prod
 from typing import Any
 
 _BEYOND = 1 << 62
 """Numbers from here on mean "to the end"."""
 _NAMES = ("batch",)
+_MOST_EXTREMES = 4
+"""Minima and maxima in a sum of which all cases are looked at."""
 
 
 @dataclass(frozen=True)
@@ -91,8 +93,22 @@ class Size:
 
     @property
     def natural(self) -> bool:
-        """Whether it has no negative factor, so that it is not negative."""
-        return all(c > 0 for _, c in self.terms)
+        """Whether it is seen to be not negative: it has no negative factor, or that follows from
+        what minima and maxima are."""
+        if all(c > 0 for _, c in self.terms):
+            return True
+        extremes = [term for term in self.terms if _of_extreme(term[0]) is not None]
+        return len(extremes) <= _MOST_EXTREMES and any(self._natural_by(*term) for term in extremes)
+
+    def _natural_by(self, monomial: Monomial, factor: int) -> bool:
+        """Whether it is seen to be not negative by what a minimum or maximum in it may be."""
+        extreme = _of_extreme(monomial)
+        if extreme is None:
+            return False
+        rest = Size(tuple(term for term in self.terms if term[0] != monomial))
+        cases = ((rest + size * Size.of(factor)).natural for size in extreme.sizes)
+        # It is one of both, and not beyond either.
+        return any(cases) if extreme.larger == (factor > 0) else all(cases)
 
     def coefficient(self, monomial: Monomial) -> int:
         """The factor of a product of symbols."""
@@ -134,6 +150,9 @@ class Size:
             if added.number is not None:  # ⌊(⌊a / b⌋ + c) / d⌋ = ⌊(a + c·b) / (b·d)⌋
                 numerator = inner.numerator + added * Size.of(inner.divisor)
                 return whole + numerator.over(inner.divisor * divisor)
+        common = gcd(divisor, *(c for monomial, c in rest.terms if monomial))
+        if common > 1:  # ⌊(g·a + c) / (g·d)⌋ = ⌊(a + ⌊c / g⌋) / d⌋
+            return whole + rest.over(common).over(divisor // common)
         return whole + Size((((Quotient(rest, divisor),), 1),))
 
     def most(self, other: Size) -> Size | None:
@@ -190,6 +209,15 @@ class Size:
             TypeError, ValueError: the data has another form.
         """
         return _sum({tuple(map(_symbol, symbols)): int(c) for c, *symbols in data})
+
+
+def _of_extreme(monomial: Monomial) -> Extreme | None:
+    """The minimum or maximum that a product is."""
+    match monomial:
+        case (Extreme() as extreme,):
+            return extreme
+        case _:
+            return None
 
 
 def _sum(terms: Mapping[Monomial, int]) -> Size:
@@ -268,7 +296,7 @@ def needs_of(sizes: Iterable[Size]) -> list[Size]:
     needs: dict[Size, None] = {}
     least: dict[int, tuple[int, Size]] = {}
     for size in dict.fromkeys(sizes):
-        if _never_negative(size):
+        if size.natural:
             continue
         wanted = least_of(size)
         if wanted is None:
@@ -276,20 +304,6 @@ def needs_of(sizes: Iterable[Size]) -> list[Size]:
         elif wanted[1] > least.get(wanted[0], (0, size))[0]:
             least[wanted[0]] = (wanted[1], size)
     return [*(size for _, size in least.values()), *needs]
-
-
-def _never_negative(size: Size) -> bool:
-    """Whether a size is seen to be not negative: a minimum is below both, a maximum not."""
-    if size.natural:
-        return True
-    for symbols, c in size.terms:
-        match symbols:
-            case (Extreme() as extreme,) if extreme.larger == (c > 0):
-                rest = Size(tuple(term for term in size.terms if term[0] != symbols))
-                return any(_never_negative(rest + x * Size.of(c)) for x in extreme.sizes)
-            case _:
-                pass
-    return False
 
 
 def least_of(size: Size) -> tuple[int, int] | None:

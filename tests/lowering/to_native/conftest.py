@@ -94,8 +94,8 @@ static void keep(const char *path, const void *memory, size_t bytes) {{
 }}
 
 int main(int count, char **arguments) {{
-    int64_t batch = count > 1 ? atoll(arguments[1]) : 1;
-    size_t workspace_bytes = (size_t){prefix}_workspace_bytes(batch);
+{sizes}
+    size_t workspace_bytes = (size_t){prefix}_workspace_bytes({names});
     char *memory = (char *)malloc(workspace_bytes);
 {body}
     free(memory);
@@ -113,7 +113,7 @@ class CCaller:
     flags: Sequence[str]
     wrapper: Sequence[str]
 
-    def __call__(self, artifact: Artifact, inputs: Sequence[Any], batch: int) -> list[Any]:
+    def __call__(self, artifact: Artifact, inputs: Sequence[Any], *free: int) -> list[Any]:
         """The outputs of the program in `artifact`."""
         interface = Interface.from_dict(artifact.manifest["interface"])  # pyright: ignore[reportArgumentType]
         for name, content in artifact.files.items():
@@ -123,11 +123,11 @@ class CCaller:
             (self.folder / f"in{index}").write_bytes(np.ascontiguousarray(array).tobytes())
         command = [self.compiler, *self.flags, "main.c", "-x", "none", f"{artifact.name}.o"]
         self._run([*command, "-o", "main"])
-        self._run([*self.wrapper, str(self.folder / "main"), str(batch)])
+        self._run([*self.wrapper, str(self.folder / "main"), *map(str, free)])
         outputs: list[Any] = []
         for index, tensor in enumerate(interface.outputs):
             data = (self.folder / f"out{index}").read_bytes()
-            outputs.append(np.frombuffer(data, tensor.dtype).reshape(tensor.sizes(batch)))
+            outputs.append(np.frombuffer(data, tensor.dtype).reshape(tensor.sizes(*free)))
         return outputs
 
     def _run(self, command: Sequence[str]) -> None:
@@ -143,16 +143,22 @@ class CCaller:
                 name = f"{role.lower()}{index}"
                 names.append(name)
                 macro = f"{macro_prefix(prefix)}_{role}PUT_{index}_ELEMENTS"
-                macro += "(batch)" if interface.free and tensor.rows is not None else ""
+                needed = sorted({n for size in tensor.shape for n in size.depends})
+                macro += f"({', '.join(interface.free[n] for n in needed)})" if needed else ""
                 element = C_TYPES[tensor.dtype]
                 lines.append(f"size_t n_{name} = (size_t){macro} * sizeof({element});")
                 made = f'filled("{name}", n_{name})' if role == "IN" else f"malloc(n_{name})"
                 lines.append(f"{element} *{name} = ({element} *){made};")
-        lines.append(f"{prefix}({', '.join([*names, 'memory', 'batch'])});")
+        lines.append(f"{prefix}({', '.join([*names, 'memory', *interface.names])});")
         lines += [f'keep("{n}", {n}, n_{n});' for n in names if n.startswith("out")]
         lines += [f"free({n});" for n in names]
         body = "\n".join(f"    {line}" for line in lines)
-        return CALLER.format(stem=artifact.name, prefix=prefix, body=body)
+        sizes = "\n".join(
+            f"    int64_t {name} = count > {n} ? atoll(arguments[{n}]) : 1;"
+            for n, name in enumerate(interface.names, start=1)
+        )
+        given = ", ".join(interface.names)
+        return CALLER.format(stem=artifact.name, prefix=prefix, body=body, sizes=sizes, names=given)
 
 
 C_TYPES = {

@@ -53,7 +53,7 @@ def test_operations_and_bytes_are_those_of_the_formulas(precision: str, digits: 
     module, _, x = network()
     options = {"precision": precision}
     profile = profile_program(module, [x], options, seconds=0.02)
-    assert profile.batch == BATCH
+    assert profile.free == {"batch": BATCH}
     hidden, outputs = profile.ops()
     assert (hidden.facts.where, outputs.facts.where) == ("hidden", "net.tri:4:1")
     assert hidden.facts.unit == "bytes" and outputs.facts.unit == "f32"
