@@ -99,7 +99,7 @@ def compiled(
     )
     outputs = plan_function(program, copy, [x.shape for x in interface.inputs])
     sizes = (size for view in program.views.values() for size in view.sizes)
-    needs = needs_of([*sizes, *program.rest])
+    needs = needs_of([*program.needs, *sizes])
     shared = share_memory(program, outputs) if options.outside else []
     fuse(program)
     use_literals([step for step in program.steps if isinstance(step, NestStep)])

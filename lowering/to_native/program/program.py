@@ -92,8 +92,8 @@ class Program:
             their weights in layouts of their own.
         sizes: values of type `index`.
         equal: pairs of them that must be equal.
+        needs: what must not be negative, as what is left of axes behind slices of them.
         lists: tensors of sizes.
-        rest: what is left of axes behind slices of them: no batch may make one negative.
         steps: in order.
         kernels: the functions that steps call, by what they are made for.
         tables: constants that hold addresses, and the entries of the store that stand there.
@@ -121,11 +121,11 @@ class Program:
         default_factory=dict[SSAValue, Callable[[], View]]
     )
     sizes: dict[SSAValue, Size] = field(default_factory=dict[SSAValue, Size])
+    needs: dict[Size, None] = field(default_factory=dict[Size, None])
     equal: dict[tuple[Size, Size], None] = field(default_factory=dict["tuple[Size, Size]", None])
     lists: dict[SSAValue, tuple[Size, ...]] = field(
         default_factory=dict[SSAValue, "tuple[Size, ...]"]
     )
-    rest: list[Size] = field(default_factory=list[Size])
     steps: list[Step] = field(default_factory=list[Step])
     kernels: dict[Hashable, str] = field(default_factory=dict[Hashable, str])
     tables: dict[Buffer, Sequence[str]] = field(default_factory=dict[Buffer, Sequence[str]])

@@ -94,7 +94,8 @@ def extract_slice(program: Program, op: upstream.ExtractSliceOp) -> None:
     source = program.view(op.source)
     cut = source.cut(offsets, sizes, steps)
     ends = zip(source.sizes, offsets, sizes, steps, strict=True)
-    program.rest += [whole - start - part for whole, start, part, step in ends if step == ONE]
+    rest = (whole - start - part for whole, start, part, step in ends if step == ONE)
+    program.needs.update((size, None) for size in rest)
     if tensor_type(op.result).get_num_dims() != cut.rank:
         raise RefusedError("drops axes")
     program.views[op.result] = cut
@@ -174,11 +175,24 @@ def retyped(program: Program, op: UnrealizedConversionCastOp) -> None:
         program.literals[result] = lambda: program.view(source)
 
 
-_Arithmetic = Callable[[Size, Size], "Size | None"]
+_Arithmetic = Callable[[Program, Size, Size], "Size | None"]
 
 
-def _quotient(a: Size, b: Size) -> Size | None:
+def _quotient(_: Program, a: Size, b: Size) -> Size | None:
     return None if b.number is None or b.number < 1 else a.over(b.number)
+
+
+def _least(program: Program, a: Size, b: Size) -> Size | None:
+    """The smaller one. Of 1 and a product of free sizes that is 1: none of these may be 0."""
+    if ONE in (a, b):
+        match (b if a == ONE else a).terms:
+            case ((monomial, _),) if monomial and all(isinstance(s, int) for s in monomial):
+                free = {s for s in monomial if isinstance(s, int)}
+                program.needs.update((Size.free(number) - ONE, None) for number in sorted(free))
+                return ONE
+            case _:
+                pass
+    return a.least(b)
 
 
 def _sizes(compute: _Arithmetic) -> Planner:
@@ -188,7 +202,7 @@ def _sizes(compute: _Arithmetic) -> Planner:
         if not isinstance(op.results[0].type, IndexType):
             raise RefusedError("computes with single numbers outside of tensors")
         a, b = (program.size(operand) for operand in op.operands)
-        result = compute(a, b)
+        result = compute(program, a, b)
         if result is None:
             raise RefusedError(
                 f"the sizes {a} and {b} do not give one that follows from free sizes; run "
@@ -216,14 +230,14 @@ RULES: dict[type[Operation], Planner] = {
     ternary.ParameterOp: literal,
     ternary.ConstantOp: literal,
     UnrealizedConversionCastOp: retyped,
-    arith.AddiOp: _sizes(lambda a, b: a + b),
-    arith.SubiOp: _sizes(lambda a, b: a - b),
-    arith.MuliOp: _sizes(lambda a, b: a * b),
+    arith.AddiOp: _sizes(lambda _, a, b: a + b),
+    arith.SubiOp: _sizes(lambda _, a, b: a - b),
+    arith.MuliOp: _sizes(lambda _, a, b: a * b),
     arith.DivUIOp: _sizes(_quotient),
     arith.DivSIOp: _sizes(_quotient),
     arith.FloorDivSIOp: _sizes(_quotient),
-    arith.MaxSIOp: _sizes(lambda a, b: a.most(b)),
-    arith.MaxUIOp: _sizes(lambda a, b: a.most(b)),
-    arith.MinSIOp: _sizes(lambda a, b: a.least(b)),
-    arith.MinUIOp: _sizes(lambda a, b: a.least(b)),
+    arith.MaxSIOp: _sizes(lambda _, a, b: a.most(b)),
+    arith.MaxUIOp: _sizes(lambda _, a, b: a.most(b)),
+    arith.MinSIOp: _sizes(_least),
+    arith.MinUIOp: _sizes(_least),
 }
