@@ -42,7 +42,7 @@ def free_sizes(function: FuncOp) -> FreeSizes:
     """
     spiking = any(op.dialect_name() == "spike" for op in function.walk())
     arguments = argument_names(function)
-    places: list[list[tuple[str | None, str] | int]] = []
+    places: list[list[tuple[str, str] | int]] = []
     for number, argument in enumerate(function.args):
         given = _dimensions(function, number)
         shape = dense_type(argument).get_shape()
@@ -52,7 +52,7 @@ def free_sizes(function: FuncOp) -> FreeSizes:
         others = (f"axis {axis} of {arguments[number]}" for axis in range(len(plain), len(shape)))
         places.append(
             [
-                (None if given is None else given[axis], place) if size == DYNAMIC else size
+                (given[axis] if given else "", place) if size == DYNAMIC else size
                 for axis, (size, place) in enumerate(zip(shape, (*plain, *others), strict=False))
             ]
         )
@@ -60,7 +60,7 @@ def free_sizes(function: FuncOp) -> FreeSizes:
     batch = next((name for name, place in flat if name and place == _BATCH), _BATCH)
     numbers: dict[str, int] = {}
 
-    def size(axis: tuple[str | None, str] | int) -> Size:
+    def size(axis: tuple[str, str] | int) -> Size:
         if isinstance(axis, int):
             return Size.of(axis)
         name, place = axis
@@ -71,11 +71,12 @@ def free_sizes(function: FuncOp) -> FreeSizes:
     return FreeSizes(tuple(numbers), shapes)
 
 
-def _dimensions(function: FuncOp, number: int) -> list[str] | None:
-    """The names of the axes of an argument, where the source gave them."""
+def _dimensions(function: FuncOp, number: int) -> list[str]:
+    """The names of the axes of an argument, empty where the source gave none."""
     attributes = () if function.arg_attrs is None else function.arg_attrs.data
     known = attributes[number].data.get(DIMENSIONS_ATTRIBUTE) if number < len(attributes) else None
     if not isinstance(known, ArrayAttr):
-        return None
+        return []
     words = cast("ArrayAttr[Attribute]", known).data
-    return [word.data if isinstance(word, StringAttr) else str(word) for word in words]
+    names = [word.data if isinstance(word, StringAttr) else str(word) for word in words]
+    return ["" if name == "?" else name for name in names]

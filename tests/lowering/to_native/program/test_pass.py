@@ -78,7 +78,11 @@ func.func @forward(%x: tensor<?x?xf32>) -> tensor<?x?xf32> {
         return noted.free, noted.outputs[0].shown(noted.names)
 
     assert shown(text) == (("batch", "axis_1_of_x"), "[batch, axis_1_of_x]")
-    for names, wanted in (('"N", "N"', ("batch",)), ('"N", "int"', ("N", "int_"))):
+    for names, wanted in (
+        ('"N", "N"', ("batch",)),
+        ('"N", "int"', ("N", "int_")),
+        ('"?", "?"', ("batch", "axis_1_of_x")),
+    ):
         named = f"tensor<?x?xf32> {{tensor.dimensions = [{names}]}})"
         assert shown(text.replace("tensor<?x?xf32>)", named, 1))[0] == wanted
 
