@@ -19,7 +19,7 @@ from ....dialects.inference import tensor_type
 from ....dialects.parameters import constant_value
 from ....dialects.shapes import DYNAMIC
 from ....passes.analysis.compile_time import Literal
-from ....runtime.native.abi.sizes import ONE, Size, product
+from ....runtime.native.abi.sizes import ONE, ZERO, Size, product
 from ..linalg.linalg_builder import LinalgBuilder
 from .nests import RefusedError
 from .program import Planner, Program
@@ -182,6 +182,15 @@ def _quotient(_: Program, a: Size, b: Size) -> Size | None:
     return None if b.number is None or b.number < 1 else a.over(b.number)
 
 
+def _most(program: Program, a: Size, b: Size) -> Size | None:
+    """The larger one, which may follow from what free sizes need be."""
+    ones = {n for n in {*a.depends, *b.depends} if Size.free(n) - ONE in program.needs}
+    difference = (a - b).raised(ones)
+    if difference.natural:
+        return a
+    return b if (ZERO - difference).natural else a.most(b)
+
+
 def _least(program: Program, a: Size, b: Size) -> Size | None:
     """The smaller one. Of 1 and a product of free sizes that is 1: none of these may be 0."""
     if ONE in (a, b):
@@ -236,8 +245,8 @@ RULES: dict[type[Operation], Planner] = {
     arith.DivUIOp: _sizes(_quotient),
     arith.DivSIOp: _sizes(_quotient),
     arith.FloorDivSIOp: _sizes(_quotient),
-    arith.MaxSIOp: _sizes(lambda _, a, b: a.most(b)),
-    arith.MaxUIOp: _sizes(lambda _, a, b: a.most(b)),
+    arith.MaxSIOp: _sizes(_most),
+    arith.MaxUIOp: _sizes(_most),
     arith.MinSIOp: _sizes(_least),
     arith.MinUIOp: _sizes(_least),
 }

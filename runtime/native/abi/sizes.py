@@ -5,7 +5,7 @@ Not here: sizes as values of generated code (`lowering.to_native.program.writer`
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from math import gcd, prod
 from typing import Any
@@ -109,6 +109,13 @@ class Size:
         cases = ((rest + size * Size.of(factor)).natural for size in extreme.sizes)
         # It is one of both, and not beyond either.
         return any(cases) if extreme.larger == (factor > 0) else all(cases)
+
+    def raised(self, ones: Container[int]) -> Size:
+        """The size with 1 added to these free sizes."""
+        total = ZERO
+        for monomial, c in self.terms:
+            total = total + product(_raised(symbol, ones) for symbol in monomial) * Size.of(c)
+        return total
 
     def coefficient(self, monomial: Monomial) -> int:
         """The factor of a product of symbols."""
@@ -241,6 +248,19 @@ def _value(symbol: Symbol, free: Sequence[int]) -> int:
         case Extreme():
             chosen = max if symbol.larger else min
             return chosen(size.at(*free) for size in symbol.sizes)
+
+
+def _raised(symbol: Symbol, ones: Container[int]) -> Size:
+    match symbol:
+        case int():
+            return Size.free(symbol) + ONE if symbol in ones else Size.free(symbol)
+        case Quotient():
+            return symbol.numerator.raised(ones).over(symbol.divisor)
+        case Extreme():
+            first, second = (size.raised(ones) for size in symbol.sizes)
+            found = first.most(second) if symbol.larger else first.least(second)
+            assert found is not None  # what was not negative is not
+            return found
 
 
 def _shown(symbol: Symbol, names: Sequence[str]) -> str:

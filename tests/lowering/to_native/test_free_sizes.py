@@ -54,6 +54,12 @@ PROGRAMS = {
         "[N, (5 < T ? 5 : T) - 1, 4]",
         [(2, 3), (1, 9), (2, 1)],
     ),
+    "ends": (
+        "x: Tensor[N, T, 4]",
+        "concat([x[:, 2:-1], x[:, -3:]], axis=1)",
+        None,
+        [(2, 3), (1, 9), (2, 1), (2, 0)],
+    ),
     "halves": (
         "x: Tensor[N, T, 4]",
         "mean(reshape(x, [N, -1, 2, 4]), axis=2)",
@@ -75,7 +81,7 @@ def test_every_size_gives_what_the_interpreter_gives(name: str) -> None:
     module = program(arguments, expression)
     compiled = native_program(module)
     names = compiled.interface.names
-    assert compiled.interface.outputs[0].shown(names) == shown
+    assert shown in (None, compiled.interface.outputs[0].shown(names))
     rng = np.random.default_rng(0)
     for case in cases:
         shapes = [tensor.sizes(*case) for tensor in compiled.interface.inputs]

@@ -214,4 +214,4 @@ def test_images_too_small_for_a_window_are_refused() -> None:
         with pytest.raises(BackendError, match=r"got .*; batch must be at least 8"):
             program(x[..., :width])
     header = compile_to_target(module, "native", {"name": "net"}).files["net.h"].decode()
-    assert "batch: the number of rows, at least 8." in header
+    assert "batch: the number of rows; batch must be at least 8." in header

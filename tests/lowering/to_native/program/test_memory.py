@@ -48,6 +48,8 @@ def test_arithmetic_of_sizes_is_that_of_numbers(
     assert most is None or most.at(*free) == max(x, y)
     assert least is None or least.at(*free) == min(x, y)
     assert Size.from_data(json.loads(json.dumps(a.to_data()))) == a
+    raised = a.raised((0, 2))
+    assert raised.at(*free) == a.at(free[0] + 1, free[1], free[2] + 1)
     text = a.shown("xyz").replace("/", "//")
     assert "?" in text or eval(text, dict(zip("xyz", free, strict=True))) == x
 
