@@ -8,7 +8,7 @@ func.func @forward(%x: tensor<?x8xf32> {tensor.name = "x"}) -> tensor<?x8xf32> {
   %1 = tensor.relu %0 : (tensor<?x8xf32>) -> tensor<?x8xf32>
   func.return %1 : tensor<?x8xf32>
 }
-// CHECK: native.interface = "{{.*}}outputs{{.*}}float32{{.*\[\[0,1\],\[8\]\].*}}generic
+// CHECK: native.interface = "{{.*}}outputs{{.*}}float32{{.*\[\[\[1,0\]\],\[\[8\]\]\].*}}generic
 // CHECK: llvm.func internal @loops_0(%{{.*}}: !llvm.ptr, %{{.*}}: !llvm.ptr {llvm.noalias}, %{{.*}}: i64) {
 // CHECK: llvm.load %{{.*}} {alignment = 1 : i64} : !llvm.ptr -> vector<4xf32>
 // CHECK-NEXT: llvm.fadd {{.*}} : vector<4xf32>
