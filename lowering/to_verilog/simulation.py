@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from math import prod
 from pathlib import Path
 from shutil import which
 from tempfile import TemporaryDirectory
@@ -46,7 +47,8 @@ def run_verilog(
         simulator: see `simulate_words`.
 
     Raises:
-        BackendError: no simulator, or the circuit does not finish as it should.
+        BackendError: no simulator, several frames for an input that has one, or the circuit does
+            not finish as it should.
         LoweringError: an input is out of the range that the circuit was made for.
     """
     data = json.loads(artifact.text("report.json"))
@@ -54,6 +56,12 @@ def run_verilog(
     rtl = {
         Path(name).name: artifact.text(name) for name in artifact.files if name.startswith("rtl/")
     }
+    for port, x in zip(interface.inputs, inputs, strict=True):
+        if not port.free and x.size != prod(port.shape):
+            raise BackendError(
+                f"input '{port.name}' has the shape {list(x.shape)}, and the circuit takes "
+                f"{list(port.shape)} alone: its batch is fixed"
+            )
     words = interface.sent(interface.frames(inputs))
     wanted = len(words) // interface.words_in * interface.words_out
     run = simulate_words(rtl, interface, words, [0] * wanted, simulator)

@@ -16,7 +16,7 @@ from xdsl.dialects.builtin import ModuleOp
 
 from triton_dsl.dialects.interpret import run_module
 from triton_dsl.dialects.registry import parse_module
-from triton_dsl.ir.errors import LoweringError, OptionError, UnsupportedError
+from triton_dsl.ir.errors import BackendError, LoweringError, OptionError, UnsupportedError
 from triton_dsl.lowering.artifact import Artifact
 from triton_dsl.lowering.targets import compile_to_target
 from triton_dsl.lowering.to_verilog.simulation import run_verilog
@@ -458,6 +458,19 @@ def test_inputs_out_of_range_are_refused(small: ModuleOp) -> None:
     artifact: Artifact = compile_to_target(small, "verilog{input-bits=4}")
     with pytest.raises(LoweringError, match="is 8, expected -8 to 7"):
         run_verilog(artifact, [np.full((1, 12), 8, np.int8)])
+
+
+def test_several_frames_of_a_fixed_batch_are_refused() -> None:
+    text = """
+func.func @forward(%x: tensor<1x3xi8>) -> tensor<3xi8> {
+  %r = tensor.relu %x : (tensor<1x3xi8>) -> tensor<1x3xi8>
+  %y = tensor.reshape_to %r {shape = array<i64: 3>} : (tensor<1x3xi8>) -> tensor<3xi8>
+  func.return %y : tensor<3xi8>
+}
+"""
+    artifact = compile_to_target(parse_module(text), "verilog")
+    with pytest.raises(BackendError, match=r"'x' has the shape \[4, 3\], .* \[1, 3\] alone"):
+        run_verilog(artifact, [np.ones((4, 3), np.int8)], "iverilog")
 
 
 def test_the_report_adds_up(small: ModuleOp) -> None:

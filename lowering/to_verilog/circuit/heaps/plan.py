@@ -23,8 +23,9 @@ from .sharing import Heights, Sharing, shared_rows
 from .summing import Heap, Summing, joined, negated, waiting
 from .triples import shared_triples
 
-TRIES = 256
-"""Ways to sum each output, where there are few bits."""
+TRIES, _TRIES_WITHIN = 256, 96
+"""Ways to sum each output, where there are few bits; the second one within a network, whose layers
+take their time one after the other."""
 
 _BITS_OF_TRIES, _BITS_OF_MANY = 800_000, 160_000
 """Bits that are summed in all ways together, about; where so few bits are summed that it is quick,
@@ -169,7 +170,7 @@ def heap_plan(
     if tries is None:
         bits = int((np.array([given.width for given in inputs]) @ (matrix != 0)).sum())
         tries = max(3, _BITS_OF_TRIES // max(bits, 1), (_BITS_OF_MANY // max(bits, 1)) ** 2)
-        tries = min(TRIES, tries)
+        tries = min(TRIES if exact else _TRIES_WITHIN, tries)
     return _Planner(matrix, inputs, areas, exact, tries).plan()
 
 
