@@ -27,6 +27,7 @@ from ..emission import Names, UnsupportedOps, source_place
 from .expressions import Expr, call, layout, printable, sequence
 from .literals import literal, nested
 from .state import MODULE_ATTRIBUTES, Entry, State, torch_dtype
+from .wide_unsigned import lacks_kernel, wide_unsigned
 
 INLINE = 48
 """The longest expression that is put into its user."""
@@ -41,15 +42,6 @@ _PASSING = (spike.ScanOp, spike.ToTensorOp, spike.FromTensorOp)
 """Ops whose results may have names already: those of other values."""
 
 Rule: TypeAlias = Callable[[Operation, "Forward"], Expr | Sequence[Expr]]
-
-
-_NOT_ON_WIDE_UNSIGNED = (
-    tensor.AddOp, tensor.SubOp, tensor.DivOp, tensor.ModOp, tensor.MaximumOp, tensor.MinimumOp,
-    tensor.ReluOp, tensor.ClampOp, tensor.AbsOp, tensor.SignOp, tensor.NotOp, tensor.CumsumOp,
-    tensor.ReduceSumOp, tensor.ReduceProdOp, tensor.ReduceMaxOp, tensor.ReduceMinOp,
-    tensor.ArgmaxOp, tensor.ArgminOp,
-)  # fmt: skip
-"""Ops that PyTorch has no kernels of for uint16, uint32 and uint64, as of 2.13."""
 
 
 class Refusal(Exception):
@@ -298,7 +290,9 @@ class Forward:
             self._values[op.result] = entry.access
 
     def _apply(self, op: Operation, rule: Rule) -> None:
-        _refuse_wide_unsigned(op)
+        if lacks_kernel(op):
+            kind = next(filter(None, map(wide_unsigned, op.operands)))
+            raise Refusal(f"PyTorch has no kernel of it for {kind}; convert to int64 before")
         forms = rule(op, self)
         operands = [self._source(value) for value in op.operands]
         inner = [value for value in operands if value in self._pending]
@@ -447,11 +441,3 @@ def dtype_of(value: SSAValue) -> str:
 def bits_of(value: SSAValue) -> int:
     """Bytes an element takes times eight."""
     return numpy_dtype(tensor_type(value).element_type).itemsize * 8
-
-
-def _refuse_wide_unsigned(op: Operation) -> None:
-    ordered = isinstance(op, tensor.CompareOp) and op.predicate.data not in ("eq", "ne")
-    if ordered or isinstance(op, _NOT_ON_WIDE_UNSIGNED):
-        kind = numpy_dtype(tensor_type(op.operands[0]).element_type)
-        if kind.kind == "u" and kind.itemsize > 1:
-            raise Refusal(f"PyTorch has no kernel of it for {kind}; convert to int64 before")

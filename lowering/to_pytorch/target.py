@@ -21,6 +21,7 @@ from ..stages import Stage
 from ..target import Target
 from .declaration import declared_keys, remember_parameters
 from .module_source import RULES, TARGET, ModuleSource, module_source
+from .wide_unsigned import widen_unsigned
 
 EMBED_LIMIT = 64 * 1024
 """The most bytes of weights that `weights=embed` puts into the source."""
@@ -58,6 +59,7 @@ class PyTorchTarget(Target[PyTorchOptions]):
     def prepare(self, module: ModuleOp, options: PyTorchOptions) -> None:
         """Note the program's parameters before a pass removes unused ones."""
         remember_parameters(module)
+        widen_unsigned(module)
 
     def stages(self, options: PyTorchOptions) -> Sequence[Stage]:
         """Decompose, take trains apart, and simplify; with `optimize` also fold and fuse."""

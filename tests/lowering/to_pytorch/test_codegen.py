@@ -7,12 +7,10 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 
-from triton_dsl.dialects.registry import parse_module
-from triton_dsl.ir.errors import CompilationError, UnsupportedError
+from triton_dsl.ir.errors import CompilationError
 from triton_dsl.ir.language.checker import TypeChecker, TypedProgram
 from triton_dsl.ir.language.parser import TritonParser
 from triton_dsl.ir.trits import pack_trits
-from triton_dsl.lowering.targets import compile_to_target
 from triton_dsl.lowering.to_pytorch.codegen import PyTorchCodeGenerator
 from triton_dsl.lowering.to_pytorch.load import load_module
 
@@ -127,21 +125,3 @@ def test_a_layer_alone_is_checked_alone() -> None:
     dependent = TritonParser().parse(NETWORK).layers[1]
     with pytest.raises(CompilationError, match="Block"):
         PyTorchCodeGenerator().generate_module(dependent)
-
-
-def test_what_pytorch_lacks_for_wide_unsigned_integers_is_refused() -> None:
-    """PyTorch says so when it runs, which is too late; where it has kernels, this is too much."""
-    x = torch.ones(3, dtype=torch.uint16)
-    for function in (torch.add, torch.maximum, torch.lt):
-        with pytest.raises(RuntimeError, match="not implemented for 'UInt16'"):
-            function(x, x)
-    type = "tensor<3xui16>"
-    module = parse_module(f"""func.func @forward(%x: {type}) -> ({type}, {type}) {{
-      %y = tensor.add %x, %x : ({type}, {type}) -> {type}
-      %z = tensor.mul %x, %x : ({type}, {type}) -> {type}
-      func.return %y, %z : {type}, {type}
-    }}""")
-    with pytest.raises(
-        UnsupportedError, match=r"1 operation[^\0]*add[^\0]*no kernel of it for uint16"
-    ):
-        compile_to_target(module, "pytorch")
