@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from xdsl.dialects import tensor as upstream
-from xdsl.dialects.builtin import AnyFloat, IndexType, TensorType, i64
+from xdsl.dialects.builtin import AnyFloat, IndexType, IntegerAttr, TensorType, i64
 from xdsl.ir import Attribute, Operation, SSAValue
 from xdsl.ir.affine import AffineExpr
 
@@ -143,22 +143,26 @@ def concatenate(builder: LinalgBuilder, op: tensor.ConcatenateOp, *inputs: SSAVa
     return builder.with_sizes(result, sizes)
 
 
+JOINED_AXIS = "joined_axis"
+"""Of an insertion: the only axis on which it may fill less than all."""
+
+
 def _insert(
     builder: LinalgBuilder, value: SSAValue, into: SSAValue, axis: int, offset: Size
 ) -> SSAValue:
     sizes = builder.sizes(value)
     offsets: list[Size] = [offset if a == axis else 0 for a in range(len(sizes))]
-    return builder.insert(
-        upstream.InsertSliceOp.get(
-            value,
-            into,
-            static_shape(sizes),
-            static_offsets=static_shape(offsets),
-            static_strides=[1] * len(sizes),
-            offsets=[size for size in offsets if isinstance(size, SSAValue)],
-            sizes=[size for size in sizes if isinstance(size, SSAValue)],
-        )
+    op = upstream.InsertSliceOp.get(
+        value,
+        into,
+        static_shape(sizes),
+        static_offsets=static_shape(offsets),
+        static_strides=[1] * len(sizes),
+        offsets=[size for size in offsets if isinstance(size, SSAValue)],
+        sizes=[size for size in sizes if isinstance(size, SSAValue)],
     )
+    op.attributes[JOINED_AXIS] = IntegerAttr(axis, i64)
+    return builder.insert(op)
 
 
 def extract(

@@ -15,7 +15,7 @@ from ....dialects import spike
 from ....dialects.shapes import DYNAMIC
 from ....dialects.spike.types import dense_type
 from ....runtime.native.abi.sizes import ONE, ZERO, Size, product
-from .nests import Access, RefusedError
+from .nests import Access
 from .program import Program, Step
 from .structured import add_copy
 from .views import Buffer, View
@@ -108,13 +108,13 @@ class Repetition:
         """Say where the arguments of the body stand.
 
         Raises:
-            RefusedError: runs of several lengths.
+            RefusedError: runs that are never of one length.
         """
         self._program, self._op = program, op
         runs = [program.view(value) for value in op.runs]
         self._count = runs[0].sizes[0]
-        if any(run.sizes[0] != self._count for run in runs):
-            raise RefusedError("has runs that need not be of one length")
+        for run in runs:
+            program.meet(self._count, run.sizes[0])
         self._sources = runs[0].sizes
         self._slices: list[Buffer] = []
         steps, fixed, states = op.arguments()
@@ -125,7 +125,7 @@ class Repetition:
         self._states: list[View] = []
         for argument, value in zip(states, op.states, strict=True):
             state = program.new(dense_type(argument).element_type, self._sizes(argument))
-            add_copy(program, _stretched(program.view(value), state), state)
+            add_copy(program, _stretched(program, program.view(value), state), state)
             program.views[argument] = state
             self._states.append(state)
         self._first = len(program.steps)
@@ -179,10 +179,12 @@ class Repetition:
         )
 
 
-def _stretched(view: View, like: View) -> View:
+def _stretched(program: Program, view: View, like: View) -> View:
     """A scalar, or a tensor with axes of size 1, as one with the sizes of another."""
     if not view.rank:
         return View(view.buffer, like.sizes, (ZERO,) * like.rank, view.offset)
+    for size, wanted in zip(view.sizes, like.sizes, strict=True):
+        program.meet(wanted if size == ONE else size, wanted)
     strides = tuple(
         ZERO if size == ONE and wanted != ONE else stride
         for size, wanted, stride in zip(view.sizes, like.sizes, view.strides, strict=True)

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 
 from xdsl.dialects import arith
 from xdsl.dialects import tensor as upstream
 from xdsl.dialects.builtin import (
     DenseIntOrFPElementsAttr,
     IndexType,
+    IntegerAttr,
     TensorType,
     UnrealizedConversionCastOp,
 )
@@ -21,8 +23,9 @@ from ....dialects.shapes import DYNAMIC
 from ....passes.analysis.compile_time import Literal
 from ....runtime.native.abi.sizes import ONE, ZERO, Size, product
 from ..linalg.linalg_builder import LinalgBuilder
+from ..linalg.shape import JOINED_AXIS
 from .nests import RefusedError
-from .program import Planner, Program
+from .program import Planner, Program, sizes_of
 from .structured import add_copy, packed
 from .views import View, whole_view
 
@@ -49,7 +52,11 @@ def dim(program: Program, op: upstream.DimOp) -> None:
 
 def cast(program: Program, op: upstream.CastOp) -> None:
     """`tensor.cast`: sizes are known here at least as well."""
-    program.views[op.dest] = program.view(op.source)
+    view = program.view(op.source)
+    sizes = sizes_of(op.dest, view.sizes)
+    for known, size in zip(sizes, view.sizes, strict=True):
+        program.meet(known, size)
+    program.views[op.dest] = replace(view, sizes=sizes)
 
 
 def _groups(op: upstream.CollapseShapeOp | upstream.ExpandShapeOp) -> list[list[int]]:
@@ -109,6 +116,12 @@ def insert_slice(program: Program, op: upstream.InsertSliceOp) -> None:
     source, target = program.view(op.source), program.view(op.dest)
     if source.rank != target.rank:
         raise RefusedError("adds axes")
+    joined = op.attributes.get(JOINED_AXIS)
+    for axis, (whole, start, part) in enumerate(zip(target.sizes, offsets, sizes, strict=True)):
+        if isinstance(joined, IntegerAttr) and axis != joined.value.data:
+            program.meet(whole, part)
+        elif steps[axis] == ONE:
+            program.needs[whole - start - part] = None
     if not program.writable(op.dest, op):
         copied = program.new(target.element, target.sizes)
         if not isinstance(op.dest.owner, upstream.EmptyOp):

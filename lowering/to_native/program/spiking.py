@@ -210,7 +210,7 @@ def _layer(program: Program, op: spike.NeuronOp, source: spike.LinearOp) -> None
     sizes = (*x.sizes[:-1], Size.of(outs))
     step, tables = _step(program, op, [Size.of(outs)])
     padded = [program.constant(_padded(table, synapse), step.element) for table in tables]
-    starts = [packed(program, program.view(value)) for value in op.initial]
+    starts = _starts(program, op, sizes)
     outputs = _outputs(program, op, sizes)
     if x.sizes[0] == ZERO or product(sizes) == ZERO:
         raise RefusedError("has no steps")
@@ -231,12 +231,21 @@ def _neurons(program: Program, op: spike.NeuronOp) -> None:
     else:
         groups, count = product(sizes[:first]), product(sizes[first:])
     each = [program.constant(table, step.element) for table in tables]
-    starts = [packed(program, program.view(value)) for value in op.initial]
+    starts = _starts(program, op, x.sizes)
     outputs = _outputs(program, op, x.sizes)
     if x.sizes[0] == ZERO:
         raise RefusedError("has no steps")
     variant = _Variant(None, step, bool(starts), bool(op.final))
     _add(program, variant, [x, *starts, *each], outputs, [x.sizes[0], groups, count])
+
+
+def _starts(program: Program, op: spike.NeuronOp, sizes: Sequence[Size]) -> list[View]:
+    """The states before the first step."""
+    views = [program.view(value) for value in op.initial]
+    for view in views:
+        for size, wanted in zip(view.sizes, sizes[1:], strict=True):
+            program.meet(size, wanted)
+    return [packed(program, view) for view in views]
 
 
 def _outputs(program: Program, op: spike.NeuronOp, sizes: Sequence[Size]) -> list[View]:

@@ -438,9 +438,9 @@ def add_copy(program: Program, source: View, target: View) -> None:
     """Put the elements of a view in another of the same sizes."""
     block = Block(arg_types=[source.element, target.element])
     Builder(InsertPoint.at_end(block)).insert(linalg.YieldOp(block.args[0]))
-    loops = source.rank
     read = Access(source, source.offset, source.strides)
-    assert loops == target.rank
+    for size, wanted in zip(source.sizes, target.sizes, strict=True):
+        program.meet(size, wanted)
     add_nest(program, _plain({block.args[0]: read}, target, block))
 
 

@@ -231,7 +231,12 @@ def _sum(terms: Mapping[Monomial, int]) -> Size:
     known = [term for term in terms.items() if term[1]]
     if len(known) > 1:
         known.sort(key=lambda term: (-len(term[0]), *map(_place, term[0])))
-    return Size(tuple(known))
+    match known:
+        case [((Extreme() as extreme,), 1), ((), number)] if number > 0:
+            first, second = (size + Size.of(number) for size in extreme.sizes)
+            return Size((((Extreme(extreme.larger, (first, second)),), 1),))
+        case _:
+            return Size(tuple(known))
 
 
 def _place(symbol: Symbol) -> tuple[int, str]:

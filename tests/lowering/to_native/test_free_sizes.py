@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from triton_dsl.dialects import run_module
+from triton_dsl.dialects.registry import parse_module
 from triton_dsl.ir.errors import BackendError
 from triton_dsl.ir.extras import install
 from triton_dsl.lowering.compile_model import compile_to_target
@@ -146,3 +147,36 @@ layer Small {
         for found, expected in zip(compiled(*inputs), run_module(module, inputs), strict=True):
             assert found.shape == expected.shape
             np.testing.assert_allclose(found, expected, rtol=1e-3, atol=1e-4)
+
+
+def test_what_is_joined_has_one_size() -> None:
+    text = """
+func.func @forward(%x: tensor<?x4xf32> {tensor.dimensions = ["N", "4"]},
+                   %y: tensor<?x3xf32> {tensor.dimensions = ["M", "3"]}) -> tensor<?x7xf32> {
+  %z = tensor.concatenate %x, %y {axis = 1 : i64}
+       : (tensor<?x4xf32>, tensor<?x3xf32>) -> tensor<?x7xf32>
+  func.return %z : tensor<?x7xf32>
+}"""
+    joined = native_program(parse_module(text))
+    x, y = np.ones((5, 4), np.float32), np.zeros((5, 3), np.float32)
+    np.testing.assert_array_equal(joined(x, y), np.concatenate([x, y], axis=1))
+    for other in (4, 6):
+        with pytest.raises(BackendError, match="N must be M"):
+            joined(x, np.zeros((other, 3), np.float32))
+
+
+def test_a_state_has_the_size_of_its_run() -> None:
+    text = """
+func.func @forward(%x: tensor<?x?x4xf32> {tensor.dimensions = ["T", "N", "4"]},
+                   %v: tensor<?x4xf32> {tensor.dimensions = ["M", "4"]}) -> !spike.train<?x?x4> {
+  %s = spike.lif %x initial(%v : tensor<?x4xf32>) {beta = 0.5 : f64}
+       : (tensor<?x?x4xf32>) -> !spike.train<?x?x4>
+  func.return %s : !spike.train<?x?x4>
+}"""
+    module = parse_module(text)
+    neurons = native_program(module)
+    x = np.random.default_rng(0).uniform(0, 2, (6, 3, 4)).astype(np.float32)
+    v = np.full((3, 4), 0.5, np.float32)
+    np.testing.assert_array_equal(neurons(x, v), run_module(module, [x, v])[0])
+    with pytest.raises(BackendError, match="must be"):
+        neurons(x, v[:2])
