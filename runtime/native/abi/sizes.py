@@ -176,11 +176,7 @@ class Size:
             beyond = size.number is not None and size.number >= _BEYOND
             if beyond or rest.natural:
                 return size if larger else other if size is self else self
-        known = self.natural, other.natural
-        if not (any(known) if larger else all(known)):
-            return None
-        first, second = sorted((self, other), key=str)
-        return Size((((Extreme(larger, (first, second)),), 1),))
+        return _extreme_of(larger, self, other)
 
     def bound(self, other: Size) -> Size:
         """A size that is below neither."""
@@ -232,11 +228,23 @@ def _sum(terms: Mapping[Monomial, int]) -> Size:
     if len(known) > 1:
         known.sort(key=lambda term: (-len(term[0]), *map(_place, term[0])))
     match known:
-        case [((Extreme() as extreme,), 1), ((), number)] if number > 0:
+        case [((Extreme() as extreme,), 1), ((), number)]:
             first, second = (size + Size.of(number) for size in extreme.sizes)
-            return Size((((Extreme(extreme.larger, (first, second)),), 1),))
+            found = _extreme_of(extreme.larger, first, second)
+            if found is not None:
+                return found
         case _:
-            return Size(tuple(known))
+            pass
+    return Size(tuple(known))
+
+
+def _extreme_of(larger: bool, first: Size, second: Size) -> Size | None:
+    """The larger or the smaller size, unless that may be negative."""
+    known = first.natural, second.natural
+    if not (any(known) if larger else all(known)):
+        return None
+    first, second = sorted((first, second), key=str)
+    return Size((((Extreme(larger, (first, second)),), 1),))
 
 
 def _place(symbol: Symbol) -> tuple[int, str]:
