@@ -61,6 +61,7 @@ def plan(program: Program, op: ternary.MatmulOp) -> None:
     trits = np.asarray(trits, np.int8)
     ins, outs = trits.shape
     x = packed(program, program.view(op.input))
+    program.meet(x.sizes[-1], Size.of(ins))
     rows = product(x.sizes[:-1])
     y = program.new(i32, (*x.sizes[:-1], Size.of(outs)))
     program.views[op.result] = y

@@ -118,6 +118,7 @@ def _plan(program: Program, op: Operation, weights: Array) -> None:
     train, element = _train(op.operands[0]), tensor_type(op.results[0]).element_type
     assert train is not None
     x = structured.packed(program, program.view(train))
+    program.meet(x.sizes[-1], Size.of(len(weights)))
     shape = TableProduct(program.recipe, element, *weights.shape, trits=_is_trit_product(op))
     y = program.new(shape.element, (*x.sizes[:-1], Size.of(shape.outs)))
     program.views[op.results[0]] = y

@@ -139,7 +139,9 @@ def _synapse(program: Program, op: spike.LinearOp) -> tuple[Synapse, list[View |
         tables[0] = program.constant(values, element)
     if op.bias is not None:
         tables[1] = program.constant(_padded(_values(op.bias).reshape(-1), synapse), element)
-    return synapse, [packed(program, program.view(op.input)), weights, *tables]
+    x = packed(program, program.view(op.input))
+    program.meet(x.sizes[-1], Size.of(rows.ins))
+    return synapse, [x, weights, *tables]
 
 
 def _padded(values: Array, synapse: Synapse) -> Array:

@@ -180,3 +180,22 @@ func.func @forward(%x: tensor<?x?x4xf32> {tensor.dimensions = ["T", "N", "4"]},
     np.testing.assert_array_equal(neurons(x, v), run_module(module, [x, v])[0])
     with pytest.raises(BackendError, match="must be"):
         neurons(x, v[:2])
+
+
+@pytest.mark.parametrize("element", ["f32", "i8", "!ternary.trit"])
+def test_rows_are_as_long_as_a_matrix_is_high(element: str) -> None:
+    sums = "f32" if element == "f32" else "i32"
+    x, w, y = f"tensor<?x?x{element}>", "tensor<4x3x!ternary.trit>", f"tensor<?x3x{sums}>"
+    text = f"""
+func.func @forward(%x: {x}) -> {y} {{
+  %w = ternary.constant [1, 0, -1, 1, 1, 0, 0, 1, -1, 1, 1, 1] : {w}
+  %y = ternary.matmul %x, %w : {x}, {w} -> {y}
+  func.return %y : {y}
+}}"""
+    module = parse_module(text)
+    product = native_program(module)
+    kind = np.float32 if element == "f32" else np.int8
+    rows = np.random.default_rng(0).integers(-1, 2, (9, 4)).astype(kind)
+    np.testing.assert_array_equal(product(rows), run_module(module, [rows])[0])
+    with pytest.raises(BackendError, match="axis_1_of_x must be 4"):
+        product(rows[:, :3])
