@@ -45,6 +45,8 @@ from .level_products import weight_channel, with_signs
 from .roundings import Rounded, rounding_error
 from .stated_inputs import StatedInput
 
+_UNQUANTIZED = "its input is no quantised value: it needs a quantiser of at most 8 bits before it"
+
 
 class LevelGrids:
     """The functions found so far and their grids.
@@ -252,9 +254,7 @@ class LevelGrids:
         values = columns(function.at(points))
         uniform = uniform_levels(values)
         if values.shape[1] != 1 or uniform is None or (np.diff(values[:, 0]) < 0).any():
-            raise NoFunctionError(
-                "its input is no quantised value: it needs a quantiser of at most 8 bits before it"
-            )
+            raise NoFunctionError(_UNQUANTIZED)
         step, lowest, number = uniform
 
         def counts(x: Array) -> Array:
@@ -267,10 +267,12 @@ class LevelGrids:
             real = self.add(tensor.SignOp(function.root)) if of_sign else function.root
             root = self._quantized_by(real, scale, zero + low, (low, low + number))
         else:
+            rank = tensor_type(function.root).get_num_dims()
+            if not rank:
+                raise NoFunctionError(_UNQUANTIZED)  # thresholds stand along an axis
             low, edges = 0, edges_of(counts, number)
             known = self.constant("input.thresholds", edges.reshape(1, -1), f32)
-            axis = min(1, tensor_type(function.root).get_num_dims() - 1)
-            root = self.add(tensor.MultiThresholdOp(function.root, known, axis=axis))
+            root = self.add(tensor.MultiThresholdOp(function.root, known, axis=min(1, rank - 1)))
         exactly = tabled(np.unique(values), step, lowest, low)
         return LevelGrid(root, step, lowest - low * step, (low, low + number), exactly)
 
