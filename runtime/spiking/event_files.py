@@ -168,12 +168,16 @@ def _camera(path: Path, header: bytes, key: bytes, name: str | None) -> _Camera:
 
 def _aedat2(path: Path, content: bytes, name: str | None) -> Recording:
     # Lines of text: the first event, too, may begin with the byte of '#'.
-    header = re.match(rb"(?:#[\t\x20-\x7e\x80-\xff]*\r?\n)+", content)
+    line = rb"#[\t\x20-\x7e\x80-\xff]*\r?\n"
+    header = re.match(b"(?:%b)+" % line, content)
     assert header is not None
     camera = _camera(path, header[0], b"AEChip:", name)
-    if (len(content) - header.end()) % 8:
+    # What looks like lines may be an event, too: whole ones, of eight bytes, stand behind the text.
+    ends = [found.end() for found in re.finditer(line, header[0])]
+    starts = [end for end in ends if header.end() - end < 8 and (len(content) - end) % 8 == 0]
+    if not starts:
         raise SourceError(f"{path}: ends within an event; it is cut")
-    words = np.frombuffer(content, ">u4", offset=header.end()).reshape(-1, 2).astype(np.int64)
+    words = np.frombuffer(content, ">u4", offset=starts[-1]).reshape(-1, 2).astype(np.int64)
     address, t = words[words[:, 0] & camera.other == 0].T
     x, y = ((address >> shift) & mask for shift, mask in (camera.x, camera.y))
     p = (address >> camera.polarity) & 1 == camera.on

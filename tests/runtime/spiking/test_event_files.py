@@ -105,6 +105,15 @@ def test_aedat2_as_tonic_reads_it(tmp_path: Path) -> None:
     assert rows(theirs) == rows(ours.events) == events
 
 
+def test_aedat2_has_whole_events_behind_its_text(tmp_path: Path) -> None:
+    """The address of the first event is the bytes of `#` and of a new line."""
+    events = [(170, 119, 0, 0), (1, 2, 3, 1)]
+    content = aedat2(events, "Davis346")
+    assert content.split(b"\r\n")[-1].startswith(b"#\n")
+    (tmp_path / "a.aedat").write_bytes(content)
+    assert rows(read_events(tmp_path / "a.aedat").events) == events
+
+
 def test_aedat2_leaves_out_frames_and_begins_after_text(tmp_path: Path) -> None:
     content = aedat2([], "Davis346") + struct.pack(">II", 0x23 << 24, 0)
     content += struct.pack(">IIII", 1 << 31, 1, 1 << 10, 2)
