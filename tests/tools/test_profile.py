@@ -43,7 +43,7 @@ def test_json_has_every_step_and_engine(model: Path, capsys: pytest.CaptureFixtu
         main([*arguments, "--target", "native{precision=dynamic-int8}", "--seconds", "0.02"]) == 0
     )
     report = json.loads(capsys.readouterr().out)
-    assert report["batch"] == 3 and report["seconds"] > 0
+    assert report["sizes"] == {"batch": 3} and report["seconds"] > 0
     products = [step["operations"] for step in report["steps"] if step["unit"] == "bytes"]
     assert products == [2 * 3 * 40 * 30]
     assert sum(step["seconds"] for step in report["steps"]) <= 1.1 * report["seconds"]

@@ -64,7 +64,7 @@ def _row(step: StepProfile, whole: float) -> tuple[object, ...]:
 def _report(measured: Measured, peers: dict[str, float | str]) -> dict[str, Any]:
     return {
         "recipe": measured.recipe,
-        **measured.free,
+        "sizes": dict(measured.free),
         "seconds": measured.seconds,
         "footprint_bytes": measured.footprint,
         "bandwidth": measured.bandwidth,

@@ -28,6 +28,10 @@ from .reshaping import reshape
 from .scalars import Number, Scalars
 
 
+JOINED_AXIS = "joined_axis"
+"""Of an insertion: the only axis on which it may fill less than all."""
+
+
 def reshape_to(builder: LinalgBuilder, op: tensor.ReshapeToOp, x: SSAValue) -> SSAValue:
     """`tensor.reshape_to`."""
     source = builder.sizes(x)
@@ -141,10 +145,6 @@ def concatenate(builder: LinalgBuilder, op: tensor.ConcatenateOp, *inputs: SSAVa
     for value, offset in zip(inputs, offsets, strict=False):
         result = _insert(builder, value, result, axis, offset)
     return builder.with_sizes(result, sizes)
-
-
-JOINED_AXIS = "joined_axis"
-"""Of an insertion: the only axis on which it may fill less than all."""
 
 
 def _insert(
