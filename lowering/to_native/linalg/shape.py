@@ -27,7 +27,6 @@ from .linalg_builder import (
 from .reshaping import reshape
 from .scalars import Number, Scalars
 
-
 JOINED_AXIS = "joined_axis"
 """Of an insertion: the only axis on which it may fill less than all."""
 
